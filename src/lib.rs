@@ -1,0 +1,1 @@
+//! reagent: a coding agent for the terminal.

@@ -1,0 +1,3 @@
+//! The `reagent` binary.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Integration tests: real servers, real processes, real files.
