@@ -1,1 +1,3 @@
 //! reagent: a coding agent for the terminal.
+
+pub mod protocol;
