@@ -1,6 +1,9 @@
 //! reagent: a coding agent for the terminal.
 
 pub mod config;
+pub mod hook;
+pub mod permission;
 pub mod protocol;
 pub mod provider;
 pub mod tool;
+pub mod trace;

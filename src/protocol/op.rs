@@ -165,6 +165,9 @@ pub struct PermissionRequest {
     pub parts: Vec<Part>,
     /// Why it is asked.
     pub reason: String,
+    /// The flag or rule that would allow it unasked.
+    #[serde(default)]
+    pub hint: String,
     /// The rule that decided, if one did.
     #[serde(default)]
     pub deciding_rule: Option<String>,
@@ -211,8 +214,11 @@ pub enum Scope {
 pub struct Verdict {
     /// The verdict.
     pub kind: VerdictKind,
-    /// Why, and for a refusal what would allow it.
+    /// Why.
     pub reason: String,
+    /// The flag or rule that would allow it; empty where nothing would.
+    #[serde(default)]
+    pub hint: String,
     /// The rule that decided, if one did.
     #[serde(default)]
     pub rule: Option<String>,
@@ -227,7 +233,14 @@ pub struct Verdict {
 impl Verdict {
     /// A verdict with a reason alone.
     pub fn new(kind: VerdictKind, reason: impl Into<String>) -> Self {
-        Self { kind, reason: reason.into(), rule: None, parts: Vec::new(), offers: Vec::new() }
+        Self {
+            kind,
+            reason: reason.into(),
+            hint: String::new(),
+            rule: None,
+            parts: Vec::new(),
+            offers: Vec::new(),
+        }
     }
 }
 
