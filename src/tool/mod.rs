@@ -105,7 +105,7 @@ pub struct JournalError(pub String);
 #[async_trait]
 pub trait Journal: Send + Sync + Debug {
     /// Writes one event and gives its place in the log; returns once the OS has it.
-    async fn record(&self, agent: &AgentPath, event: Event) -> Result<u64, JournalError>;
+    async fn record(&self, agent: &AgentPath, event: &Event) -> Result<u64, JournalError>;
 
     /// Forces everything to the disk; called at the end of a turn.
     async fn sync(&self) -> Result<(), JournalError>;
