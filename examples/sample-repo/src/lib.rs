@@ -5,5 +5,5 @@ mod parse;
 mod receipt;
 
 pub use money::{Money, MoneyError};
-pub use parse::{ParseError, parse};
+pub use parse::{parse, ParseError};
 pub use receipt::{Item, Receipt, TaxRate};

@@ -1,6 +1,6 @@
 //! Whole receipts, from text to total.
 
-use tally::{Item, Money, ParseError, parse};
+use tally::{parse, Item, Money, ParseError};
 
 fn total(text: &str) -> String {
     parse(text).unwrap().total().to_string()
