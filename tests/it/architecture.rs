@@ -13,15 +13,7 @@ use names::{EVERYTHING, Names, module_of};
 const ROWS: &[&[&str]] = &[
     &["protocol"],
     &["config", "process", "trace"],
-    &[
-        "provider",
-        "tool",
-        "permission",
-        "sandbox",
-        "hook",
-        "memory",
-        "session",
-    ],
+    &["provider", "tool", "permission", "sandbox", "hook", "memory", "session"],
     &["compact", "skill", "mcp", "prompt"],
     &["engine"],
     &["team"],
@@ -42,20 +34,15 @@ const TABLES: &[&str] = &["src/provider/catalog.rs"];
 
 /// Modules that decide and never act, and what they therefore never name.
 const PURE: &[&str] = &["protocol", "permission", "engine", "compact"];
-const SYSTEM: &[(&str, &[&str])] = &[
-    ("std", &["fs", "env", "process", "net"]),
-    ("tokio", &["fs", "net", "process"]),
-];
+const SYSTEM: &[(&str, &[&str])] =
+    &[("std", &["fs", "env", "process", "net"]), ("tokio", &["fs", "net", "process"])];
 
 #[test]
 fn the_source_tree_keeps_its_rules() {
     let mut files = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     read_sources(root, &root.join("src"), &mut files).unwrap();
-    let files: Vec<(&str, &str)> = files
-        .iter()
-        .map(|(path, text)| (path.as_str(), text.as_str()))
-        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     assert!(files.iter().any(|(path, _)| *path == "src/lib.rs"));
     let violations = check(&files);
     assert!(violations.is_empty(), "{}", violations.join("\n"));
@@ -71,10 +58,8 @@ fn check(files: &[(&str, &str)]) -> Vec<String> {
             Err(error) => drop(violations.insert(format!("{path}: does not parse: {error}"))),
         }
     }
-    let test_modules: Vec<Vec<String>> = parsed
-        .iter()
-        .flat_map(|(_, _, names)| names.test_modules.clone())
-        .collect();
+    let test_modules: Vec<Vec<String>> =
+        parsed.iter().flat_map(|(_, _, names)| names.test_modules.clone()).collect();
     for (path, text, names) in &parsed {
         let module = module_of(path);
         let test_only = test_modules.iter().any(|test| module.starts_with(test));
@@ -103,9 +88,7 @@ fn check_first_line(path: &str, text: &str, violations: &mut BTreeSet<String>) {
 fn check_size(path: &str, text: &str, violations: &mut BTreeSet<String>) {
     let lines = lines_before_tests(text);
     if lines > MAX_LINES && !TABLES.contains(&path) {
-        violations.insert(format!(
-            "{path}: {lines} lines before its tests, at most {MAX_LINES}"
-        ));
+        violations.insert(format!("{path}: {lines} lines before its tests, at most {MAX_LINES}"));
     }
 }
 
@@ -127,9 +110,8 @@ fn check_direction(path: &str, top: &str, names: &Names, violations: &mut BTreeS
             continue;
         };
         if target_row >= row {
-            violations.insert(format!(
-                "{path}: `{top}` (row {row}) names `crate::{target}` (row {target_row})"
-            ));
+            violations
+                .insert(format!("{path}: `{top}` (row {row}) names `crate::{target}` (row {target_row})"));
         } else if row == FRONT_END_ROW && !FRONT_ENDS_SEE.contains(&target) {
             violations.insert(format!(
                 "{path}: front end `{top}` names `crate::{target}`, not only {}",
@@ -147,9 +129,7 @@ fn check_purity(path: &str, top: &str, names: &Names, violations: &mut BTreeSet<
         });
         if forbidden {
             let (root, part) = (name.root(), name.second());
-            violations.insert(format!(
-                "{path}: `{top}` is pure, yet names `{root}::{part}`"
-            ));
+            violations.insert(format!("{path}: `{top}` is pure, yet names `{root}::{part}`"));
         }
     }
 }
@@ -169,14 +149,9 @@ fn lines_before_tests(text: &str) -> usize {
             .find(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
         item.is_some_and(|item| item.contains("mod ") && item.ends_with('{'))
     };
-    let starts = |(at, line): (usize, &&str)| {
-        (line.starts_with("#[cfg(test)]") && opens_tests(at)).then_some(at)
-    };
-    lines
-        .iter()
-        .enumerate()
-        .find_map(starts)
-        .unwrap_or(lines.len())
+    let starts =
+        |(at, line): (usize, &&str)| (line.starts_with("#[cfg(test)]") && opens_tests(at)).then_some(at);
+    lines.iter().enumerate().find_map(starts).unwrap_or(lines.len())
 }
 
 fn read_sources(root: &Path, dir: &Path, files: &mut Vec<(String, String)>) -> io::Result<()> {
@@ -225,10 +200,7 @@ mod planted {
     #[test]
     fn neighbours_of_a_row_do_not_see_each_other() {
         assert_eq!(
-            one(
-                "src/tool/mod.rs",
-                "use crate::{permission::Gate, tool::output};"
-            ),
+            one("src/tool/mod.rs", "use crate::{permission::Gate, tool::output};"),
             ["src/tool/mod.rs: `tool` (row 2) names `crate::permission` (row 2)"]
         );
     }
@@ -236,26 +208,15 @@ mod planted {
     #[test]
     fn a_front_end_sees_the_application_alone() {
         assert_eq!(
-            one(
-                "src/repl.rs",
-                "use crate::{app::Handle, config::Config, session::list};"
-            ),
-            [
-                "src/repl.rs: front end `repl` names `crate::session`, not only protocol, config, app"
-            ]
+            one("src/repl.rs", "use crate::{app::Handle, config::Config, session::list};"),
+            ["src/repl.rs: front end `repl` names `crate::session`, not only protocol, config, app"]
         );
-        assert_eq!(
-            one("src/cli.rs", "use crate::{repl, session, app, engine};"),
-            [""; 0]
-        );
+        assert_eq!(one("src/cli.rs", "use crate::{repl, session, app, engine};"), [""; 0]);
     }
 
     #[test]
     fn a_module_without_a_row_is_refused_on_both_sides() {
-        assert_eq!(
-            one("src/helpers.rs", ""),
-            ["src/helpers.rs: `helpers` has no row: add it to the table"]
-        );
+        assert_eq!(one("src/helpers.rs", ""), ["src/helpers.rs: `helpers` has no row: add it to the table"]);
         assert_eq!(
             one("src/app/mod.rs", "use crate::helpers::join;"),
             ["src/app/mod.rs: `crate::helpers` has no row: add it to the table"]
@@ -264,11 +225,7 @@ mod planted {
 
     #[test]
     fn the_root_of_the_crate_is_no_way_around() {
-        for body in [
-            "use crate::*;",
-            "use crate as ours;",
-            "use super::{self as ours};",
-        ] {
+        for body in ["use crate::*;", "use crate as ours;", "use super::{self as ours};"] {
             let expected = ["src/hook.rs: imports the crate's root, which hides direction"];
             assert_eq!(one("src/hook.rs", body), expected, "{body}");
         }
@@ -280,15 +237,9 @@ mod planted {
         let long = ["src/mcp/mod.rs: 402 lines before its tests, at most 400"];
         let helper = format!("{}\n{code}", "#[cfg(test)]");
         assert_eq!(one("src/mcp/mod.rs", &format!("{code}\n")), long);
-        assert_eq!(
-            one("src/mcp/mod.rs", &helper),
-            long,
-            "a test import hides nothing"
-        );
+        assert_eq!(one("src/mcp/mod.rs", &helper), long, "a test import hides nothing");
         assert_eq!(one("src/provider/catalog.rs", &helper), [""; 0]);
-        let tests = format!(
-            "#[cfg(test)]\n#[expect(\n    a,\n    reason = \"\"\n)]\nmod tests {{\n{code}}}"
-        );
+        let tests = format!("#[cfg(test)]\n#[expect(\n    a,\n    reason = \"\"\n)]\nmod tests {{\n{code}}}");
         assert_eq!(one("src/mcp/mod.rs", &tests), [""; 0]);
     }
 
@@ -304,28 +255,17 @@ mod planted {
     fn pure_modules_never_name_the_system() {
         let planted = [
             ("fs", "use std::fs::read;"),
-            (
-                "env",
-                "use std::{collections::BTreeMap, env as surroundings};",
-            ),
+            ("env", "use std::{collections::BTreeMap, env as surroundings};"),
             ("process", "fn f() -> ::std::process::ExitCode { f() }"),
-            (
-                "net",
-                "fn f() { assert!(std::net::Ipv4Addr::LOCALHOST.is_loopback()) }",
-            ),
+            ("net", "fn f() { assert!(std::net::Ipv4Addr::LOCALHOST.is_loopback()) }"),
             ("*", "use std as standard;"),
         ];
         for (part, body) in planted {
-            let expected = [format!(
-                "src/compact/snip.rs: `compact` is pure, yet names `std::{part}`"
-            )];
+            let expected = [format!("src/compact/snip.rs: `compact` is pure, yet names `std::{part}`")];
             assert_eq!(one("src/compact/snip.rs", body), expected, "{body}");
         }
         assert_eq!(
-            one(
-                "src/engine/act.rs",
-                "fn f() { tokio::select! { _ = tokio::net::lookup() => {} } }"
-            ),
+            one("src/engine/act.rs", "fn f() { tokio::select! { _ = tokio::net::lookup() => {} } }"),
             ["src/engine/act.rs: `engine` is pure, yet names `tokio::net`"]
         );
     }
@@ -344,10 +284,7 @@ mod planted {
         let parent = ("src/engine/mod.rs", "//! Loop.\n#[cfg(test)]\nmod tests;\n");
         let tests = ("src/engine/tests.rs", "//! Tests.\nuse std::fs;\n");
         assert_eq!(check(&[parent, tests]), [""; 0]);
-        assert_eq!(
-            check(&[tests]),
-            ["src/engine/tests.rs: `engine` is pure, yet names `std::fs`"]
-        );
+        assert_eq!(check(&[tests]), ["src/engine/tests.rs: `engine` is pure, yet names `std::fs`"]);
     }
 
     #[test]

@@ -49,10 +49,7 @@ impl Names {
     }
 
     fn add(&mut self, segments: Vec<String>) {
-        self.found.push(Name {
-            segments: self.resolve(segments),
-            in_test: self.in_test,
-        });
+        self.found.push(Name { segments: self.resolve(segments), in_test: self.in_test });
     }
 
     /// Rewrites a path that begins with `self` or `super` as one from `crate`.
@@ -61,11 +58,7 @@ impl Names {
         if !segments.first().is_some_and(is_relative) {
             return segments;
         }
-        let ups = segments
-            .iter()
-            .take_while(|s| is_relative(s))
-            .filter(|s| *s == "super")
-            .count();
+        let ups = segments.iter().take_while(|s| is_relative(s)).filter(|s| *s == "super").count();
         let kept = self.module.len().saturating_sub(ups);
         let below = segments.into_iter().skip_while(is_relative);
         let mut resolved = vec!["crate".to_string()];
@@ -82,10 +75,7 @@ impl Names {
                 return self.add_use(&path, &part.tree);
             }
             UseTree::Group(group) => {
-                return group
-                    .items
-                    .iter()
-                    .for_each(|item| self.add_use(&path, item));
+                return group.items.iter().for_each(|item| self.add_use(&path, item));
             }
             UseTree::Name(name) => path.push(name.ident.to_string()),
             UseTree::Rename(rename) => path.push(rename.ident.to_string()),
@@ -173,12 +163,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.add(
-            path.segments
-                .iter()
-                .map(|segment| segment.ident.to_string())
-                .collect(),
-        );
+        self.add(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
         visit::visit_path(self, path);
     }
 
@@ -227,9 +212,7 @@ fn attributes(item: &Item) -> &[Attribute] {
 /// `#[cfg(test)]`, also as one of the conditions of `all(…)`.
 fn is_cfg_test(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
-        && attribute
-            .parse_args::<Meta>()
-            .is_ok_and(|condition| requires_test(&condition))
+        && attribute.parse_args::<Meta>().is_ok_and(|condition| requires_test(&condition))
 }
 
 fn requires_test(condition: &Meta) -> bool {
