@@ -1,1 +1,3 @@
 //! Integration tests: real servers, real processes, real files.
+
+mod architecture;
