@@ -1,1 +1,7 @@
 //! Integration tests: real servers, real processes, real files.
+
+// `cfg(test)` lets Clippy's `allow-*-in-tests` reach the helper functions too.
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod support_test;
