@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{ModelServer, Protocol, Reply};
+use crate::support::{ModelServer, Recorded, Reply};
 
-const MESSAGES: &str = "/v1/messages";
-const CHAT: &str = "/v1/chat/completions";
+pub(crate) const MESSAGES: &str = "/v1/messages";
+pub(crate) const CHAT: &str = "/v1/chat/completions";
 
-fn client() -> reqwest::Client {
+pub(crate) fn client() -> reqwest::Client {
     // An error means that another test has done it already.
     rustls::crypto::ring::default_provider()
         .install_default()
@@ -19,7 +19,7 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
-fn request(path: &str) -> Value {
+pub(crate) fn request(path: &str) -> Value {
     let mut body =
         json!({"model": "mock-1", "stream": true, "messages": [{"role": "user", "content": "hi"}]});
     if path == MESSAGES {
@@ -29,11 +29,15 @@ fn request(path: &str) -> Value {
 }
 
 /// Posts the smallest legal request; the status and the whole body.
-async fn ask(server: &ModelServer, client: &reqwest::Client, path: &str) -> (u16, String) {
+pub(crate) async fn ask(
+    server: &ModelServer,
+    client: &reqwest::Client,
+    path: &str,
+) -> (u16, String) {
     send(server, client, path, &request(path)).await
 }
 
-async fn send(
+pub(crate) async fn send(
     server: &ModelServer,
     client: &reqwest::Client,
     path: &str,
@@ -54,7 +58,7 @@ fn events(body: &str) -> Vec<Value> {
 }
 
 /// All strings at one place in the events, joined.
-fn joined(body: &str, pointer: &str) -> String {
+pub(crate) fn joined(body: &str, pointer: &str) -> String {
     let events = events(body);
     events
         .iter()
@@ -75,7 +79,6 @@ async fn raw(server: &ModelServer, path: &str) -> TcpStream {
     stream
 }
 
-/// What comes before the server closes.
 async fn read_all(mut stream: TcpStream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
@@ -201,7 +204,7 @@ async fn the_form_of_the_stream_can_be_set() {
     let slow = ask(&server, &client, CHAT).await.1;
     assert_eq!(joined(&slow, "/choices/0/delta/content"), "tok tok tok ");
     assert!(before.elapsed() >= Duration::from_millis(60));
-    let exact = read_all_of(&server).await;
+    let exact = read_to(&mut raw(&server, MESSAGES).await, "\r\n0\r\n\r\n").await;
     assert!(exact.contains("content-type: text/plain\r\n") && !exact.contains("event-stream"));
     assert!(
         exact.ends_with("\r\n\r\n7\r\ndata: a\r\n3\r\nb\n\n\r\n0\r\n\r\n"),
@@ -212,11 +215,6 @@ async fn the_form_of_the_stream_can_be_set() {
     let past = ask(&server, &client, MESSAGES).await.1;
     assert_eq!(joined(&past, "/delta/text"), "Done.");
     assert_eq!((server.connections(), server.closed_early()), (2, 0));
-}
-
-async fn read_all_of(server: &ModelServer) -> String {
-    let mut stream = raw(server, MESSAGES).await;
-    read_to(&mut stream, "\r\n0\r\n\r\n").await
 }
 
 #[tokio::test]
@@ -242,7 +240,6 @@ async fn errors_have_the_shape_of_the_protocol() {
         .unwrap();
     assert_eq!(plain.status(), 503);
     assert_eq!(plain.headers()["retry-after"], "7");
-    assert_eq!(plain.headers()["content-type"], "text/html");
     assert_eq!(plain.text().await.unwrap(), "<p>busy");
     let mut seen = Vec::new();
     for path in [MESSAGES, CHAT, MESSAGES, CHAT, CHAT] {
@@ -306,7 +303,7 @@ async fn a_silent_stream_stays_open_until_the_client_leaves() {
         Reply::text("some").error_event_after(0, "Overloaded, sorry"),
         Reply::empty()
             .chunks(9, "tok ")
-            .delay_each(Duration::from_secs(60)),
+            .delay_each(Duration::from_mins(1)),
     ])
     .await;
     let waits_for = [
@@ -347,10 +344,10 @@ async fn a_silent_stream_stays_open_until_the_client_leaves() {
 
 #[tokio::test]
 async fn every_request_is_recorded() {
-    let server = ModelServer::with(|request, number| {
+    let counting = |request: &Recorded, number: usize| {
         Reply::text(format!("{number}: {}", request.messages().len()))
-    })
-    .await;
+    };
+    let server = ModelServer::with(counting).await;
     server.on_get("/props", 200, json!({"n_ctx": 8192}));
     let mut stream = TcpStream::connect(server.url().strip_prefix("http://").unwrap())
         .await
@@ -399,298 +396,4 @@ async fn every_request_is_recorded() {
         .collect();
     assert_eq!(others, ["/v1/models", "/props", "/api/version"]);
     assert_eq!((server.connections(), server.illegal()), (2, Vec::new()));
-}
-
-/// Sends each body; the reasons must contain the words. A legal body comes last in each test.
-async fn refusals(path: &str, cases: Vec<(&str, Value)>) {
-    let server = ModelServer::start(Vec::new()).await;
-    let client = client();
-    let count = cases.len();
-    for (words, body) in cases {
-        let (status, answer) = send(&server, &client, path, &body).await;
-        let reason = server.illegal().pop().unwrap_or_default();
-        assert_eq!(status, 400, "should be refused, {words}: {body}");
-        assert!(
-            reason.contains(words),
-            "{reason:?} does not contain {words:?}"
-        );
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        assert_eq!(answer["error"]["message"], reason);
-        assert_eq!(answer["error"]["type"], "invalid_request_error");
-    }
-    assert_eq!(server.illegal().len(), count);
-    assert_eq!(ask(&server, &client, path).await.0, 200);
-    assert_eq!(server.requests().len(), count + 1);
-}
-
-/// The smallest legal request with these fields in place of its own.
-fn with(path: &str, fields: Value) -> Value {
-    let mut body = request(path);
-    let Value::Object(fields) = fields else {
-        panic!("not an object")
-    };
-    body.as_object_mut().unwrap().extend(fields);
-    body
-}
-
-#[tokio::test]
-async fn the_messages_api_refuses_illegal_requests() {
-    let with = |fields| with(MESSAGES, fields);
-    let hi = || json!({"role": "user", "content": "hi"});
-    let user = |blocks: Value| json!({"role": "user", "content": blocks});
-    let assistant = |blocks: Value| json!({"role": "assistant", "content": blocks});
-    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Read", "input": {}});
-    let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "x"});
-    let text = |text: &str| json!({"type": "text", "text": text});
-    let history = |messages: Value| with(json!({"messages": messages}));
-    let one = |block: Value| history(json!([hi(), assistant(json!([block])), hi()]));
-    let after_call =
-        |blocks: Value| history(json!([hi(), assistant(json!([call("a")])), user(blocks)]));
-    let tool = |name: &str, schema: Value| {
-        with(json!({"tools": [{"name": name, "input_schema": schema}]}))
-    };
-    let marked = json!({"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}});
-    let cases = vec![
-        ("only streams", with(json!({"stream": false}))),
-        ("model", with(json!({"model": null}))),
-        ("no JSON object", json!([])),
-        ("max_tokens", with(json!({"max_tokens": 0}))),
-        ("system", with(json!({"system": [text(" ")]}))),
-        ("messages: a list", history(json!([]))),
-        (
-            "first message",
-            history(json!([assistant(json!("x")), hi()])),
-        ),
-        (
-            "last message",
-            history(json!([hi(), assistant(json!("x"))])),
-        ),
-        (
-            "neither user nor assistant",
-            history(json!([hi(), {"role": "system", "content": "x"}, hi()])),
-        ),
-        ("at least one item", history(json!([user(json!([]))]))),
-        ("non-empty", history(json!([user(json!("\n"))]))),
-        ("non-empty", one(text(""))),
-        ("type: field required", one(json!({"text": "x"}))),
-        (
-            "signature",
-            one(json!({"type": "thinking", "thinking": "x"})),
-        ),
-        (
-            "cache_control: extra",
-            one(json!({"type": "redacted_thinking", "data": "x", "cache_control": {}})),
-        ),
-        ("must match", one(call("not legal"))),
-        (
-            "must match",
-            one(json!({"type": "tool_use", "id": "a", "name": "", "input": {}})),
-        ),
-        (
-            "must be an object",
-            one(json!({"type": "tool_use", "id": "a", "name": "Read", "input": "{}"})),
-        ),
-        (
-            "assistant role only",
-            history(json!([user(json!([call("a")]))])),
-        ),
-        (
-            "not unique",
-            history(json!([
-                hi(),
-                assistant(json!([call("a"), call("a")])),
-                user(json!([result("a")]))
-            ])),
-        ),
-        ("without a tool_result", one(call("a"))),
-        (
-            "without a tool_result",
-            history(json!([
-                hi(),
-                assistant(json!([call("a"), call("b")])),
-                user(json!([result("a")]))
-            ])),
-        ),
-        (
-            "without a tool_result",
-            history(json!([
-                hi(),
-                assistant(json!([call("a")])),
-                assistant(json!("x")),
-                user(json!([result("a")]))
-            ])),
-        ),
-        ("no tool_use", after_call(json!([result("a"), result("b")]))),
-        ("no tool_use", after_call(json!([result("a"), result("a")]))),
-        ("no tool_use", history(json!([user(json!([result("a")]))]))),
-        (
-            "must come before",
-            after_call(json!([text("x"), result("a")])),
-        ),
-        (
-            "non-empty",
-            after_call(json!([{"type": "tool_result", "tool_use_id": "a", "content": [text("")]}])),
-        ),
-        (
-            "at most 4",
-            with(
-                json!({"system": [marked], "messages": [user(json!([marked, marked, marked, marked]))]}),
-            ),
-        ),
-        ("must match", tool("my tool", json!({"type": "object"}))),
-        ("must be object", tool("a", json!({"type": "array"}))),
-        ("anyOf", tool("a", json!({"type": "object", "anyOf": []}))),
-        (
-            "not unique",
-            with(
-                json!({"tools": [{"name": "a", "input_schema": {"type": "object"}}, {"name": "a", "input_schema": {"type": "object"}}]}),
-            ),
-        ),
-    ];
-    refusals(MESSAGES, cases).await;
-
-    let legal = with(json!({
-        "system": [marked],
-        "tools": [{"name": "a", "input_schema": {"type": "object"}}, {"type": "web_search_20250305", "name": "web_search"}],
-        "messages": [
-            hi(),
-            assistant(json!([{"type": "thinking", "thinking": "", "signature": "s"}, text("x"), call("a"), call("b")])),
-            user(json!([result("b"), {"type": "tool_result", "tool_use_id": "a"}, marked])),
-            assistant(json!("so")),
-            hi(),
-            hi(),
-        ],
-    }));
-    let server = ModelServer::start(Vec::new()).await;
-    let (status, answer) = send(&server, &client(), MESSAGES, &legal).await;
-    assert_eq!(status, 200, "{answer}");
-}
-
-#[tokio::test]
-async fn chat_completions_refuses_illegal_requests() {
-    let with = |fields| with(CHAT, fields);
-    let hi = || json!({"role": "user", "content": "hi"});
-    let history = |messages: Value| with(json!({"messages": messages}));
-    let call = |id: &str, name: &str, arguments: Value| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
-    let read = |id: &str| call(id, "Read", json!("{}"));
-    let calls = |calls: Value| json!({"role": "assistant", "content": null, "tool_calls": calls});
-    let answer = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": ""});
-    let one = |call: Value| history(json!([hi(), calls(json!([call])), answer("a")]));
-    let tool = |name: &str, schema: Value| json!({"type": "function", "function": {"name": name, "parameters": schema}});
-    let cases = vec![
-        ("only streams", with(json!({"stream": null}))),
-        ("messages: a list", with(json!({"messages": []}))),
-        (
-            "unknown",
-            history(json!([hi(), {"role": "function", "content": "x"}])),
-        ),
-        ("no tool call", history(json!([hi(), answer("a")]))),
-        (
-            "no tool call",
-            history(json!([
-                hi(),
-                calls(json!([read("a")])),
-                answer("a"),
-                answer("a")
-            ])),
-        ),
-        (
-            "a string or a list",
-            history(
-                json!([hi(), calls(json!([read("a")])), {"role": "tool", "tool_call_id": "a"}]),
-            ),
-        ),
-        (
-            "without an answer: b",
-            history(json!([
-                hi(),
-                calls(json!([read("a"), read("b")])),
-                answer("a"),
-                hi()
-            ])),
-        ),
-        (
-            "without an answer: a",
-            history(json!([hi(), calls(json!([read("a")]))])),
-        ),
-        ("at least one", history(json!([hi(), calls(json!([]))]))),
-        ("needs an id", one(read(""))),
-        ("needs an id", one(call("a", "not legal", json!("{}")))),
-        (
-            "needs an id",
-            one(json!({"id": "a", "function": {"name": "Read", "arguments": "{}"}})),
-        ),
-        ("a JSON object", one(call("a", "Read", json!({})))),
-        ("a JSON object", one(call("a", "Read", json!("{\"cut")))),
-        ("a JSON object", one(call("a", "Read", json!("[]")))),
-        (
-            "not unique",
-            history(json!([
-                hi(),
-                calls(json!([read("a"), read("a")])),
-                answer("a"),
-                answer("a")
-            ])),
-        ),
-        (
-            "must not be empty",
-            history(json!([{"role": "user", "content": ""}])),
-        ),
-        (
-            "must not be empty",
-            history(json!([{"role": "user", "content": []}])),
-        ),
-        (
-            "must not be empty",
-            history(json!([hi(), {"role": "assistant", "content": null}, hi()])),
-        ),
-        (
-            "no user message",
-            history(json!([{"role": "system", "content": "x"}])),
-        ),
-        (
-            "must match",
-            with(json!({"tools": [tool("a.b", json!({"type": "object"}))]})),
-        ),
-        (
-            "must be object",
-            with(json!({"tools": [tool("a", json!({}))]})),
-        ),
-        (
-            "oneOf",
-            with(json!({"tools": [tool("a", json!({"type": "object", "oneOf": []}))]})),
-        ),
-        (
-            "not unique",
-            with(
-                json!({"tools": [tool("a", json!({"type": "object"})), tool("a", json!({"type": "object"}))]}),
-            ),
-        ),
-    ];
-    refusals(CHAT, cases).await;
-
-    let legal = history(json!([
-        {"role": "system", "content": "x"},
-        hi(),
-        {"role": "assistant", "content": "", "tool_calls": [read("a"), read("b")]},
-        answer("b"),
-        answer("a"),
-        hi(),
-    ]));
-    let server = ModelServer::start(Vec::new()).await;
-    let (status, body) = send(&server, &client(), CHAT, &legal).await;
-    assert_eq!(status, 200, "{body}");
-}
-
-#[tokio::test]
-async fn a_lenient_server_answers_anything() {
-    let server = ModelServer::lenient(vec![Reply::text("fine")]).await;
-    let body = json!({"messages": [{"role": "tool"}]});
-    let (status, answer) = send(&server, &client(), MESSAGES, &body).await;
-    assert_eq!(
-        (status, joined(&answer, "/delta/text").as_str()),
-        (200, "fine")
-    );
-    assert_eq!(server.illegal(), Vec::<String>::new());
-    assert_eq!(Protocol::of("/v1/messages/count_tokens"), None);
 }

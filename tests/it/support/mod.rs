@@ -20,6 +20,7 @@
 mod connection;
 mod errors;
 mod legal;
+mod legal_test;
 mod play;
 mod reply;
 mod server;
