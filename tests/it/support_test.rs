@@ -13,9 +13,7 @@ pub(crate) const CHAT: &str = "/v1/chat/completions";
 
 pub(crate) fn client() -> reqwest::Client {
     // An error means that another test has done it already.
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .ok();
+    rustls::crypto::ring::default_provider().install_default().ok();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
 
@@ -29,11 +27,7 @@ pub(crate) fn request(path: &str) -> Value {
 }
 
 /// Posts the smallest legal request; the status and the whole body.
-pub(crate) async fn ask(
-    server: &ModelServer,
-    client: &reqwest::Client,
-    path: &str,
-) -> (u16, String) {
+pub(crate) async fn ask(server: &ModelServer, client: &reqwest::Client, path: &str) -> (u16, String) {
     send(server, client, path, &request(path)).await
 }
 
@@ -60,10 +54,7 @@ fn events(body: &str) -> Vec<Value> {
 /// All strings at one place in the events, joined.
 pub(crate) fn joined(body: &str, pointer: &str) -> String {
     let events = events(body);
-    events
-        .iter()
-        .filter_map(|event| event.pointer(pointer)?.as_str())
-        .collect()
+    events.iter().filter_map(|event| event.pointer(pointer)?.as_str()).collect()
 }
 
 /// A connection on which the smallest legal request has been sent.
@@ -71,10 +62,7 @@ async fn raw(server: &ModelServer, path: &str) -> TcpStream {
     let address = server.url().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
     let body = request(path).to_string();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
+    let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
     stream.write_all((head + &body).as_bytes()).await.unwrap();
     stream
 }
@@ -89,32 +77,21 @@ async fn read_all(mut stream: TcpStream) -> String {
 async fn read_to(stream: &mut TcpStream, end: &str) -> String {
     let mut bytes = Vec::new();
     while !String::from_utf8_lossy(&bytes).contains(end) {
-        assert_ne!(
-            stream.read_buf(&mut bytes).await.unwrap(),
-            0,
-            "closed before {end:?}"
-        );
+        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "closed before {end:?}");
     }
     String::from_utf8(bytes).unwrap()
 }
 
 async fn is_silent(stream: &mut TcpStream) -> bool {
     let read = stream.read_u8();
-    tokio::time::timeout(Duration::from_millis(50), read)
-        .await
-        .is_err()
+    tokio::time::timeout(Duration::from_millis(50), read).await.is_err()
 }
 
 #[tokio::test]
 async fn an_answer_streams_in_both_protocols() {
     let reply = || {
-        let reply = Reply::thinking("Hm, a file.")
-            .say("Looking.")
-            .chunk_size(3)
-            .usage(7, 5, 3, 2);
-        reply
-            .call("Read", json!({"file_path": "ä.txt"}))
-            .call_with_id("mine", "Glob", json!({}))
+        let reply = Reply::thinking("Hm, a file.").say("Looking.").chunk_size(3).usage(7, 5, 3, 2);
+        reply.call("Read", json!({"file_path": "ä.txt"})).call_with_id("mine", "Glob", json!({}))
     };
     let server = ModelServer::start(vec![reply(), reply(), reply()]).await;
     let client = client();
@@ -123,10 +100,7 @@ async fn an_answer_streams_in_both_protocols() {
     assert_eq!(status, 200);
     assert_eq!(joined(&body, "/delta/thinking"), "Hm, a file.");
     assert_eq!(joined(&body, "/delta/text"), "Looking.");
-    assert_eq!(
-        joined(&body, "/delta/partial_json"),
-        r#"{"file_path":"ä.txt"}{}"#
-    );
+    assert_eq!(joined(&body, "/delta/partial_json"), r#"{"file_path":"ä.txt"}{}"#);
     assert_eq!(joined(&body, "/content_block/id"), "call_0_0mine");
     assert_eq!(joined(&body, "/delta/stop_reason"), "tool_use");
     let all = events(&body);
@@ -136,22 +110,13 @@ async fn an_answer_streams_in_both_protocols() {
     assert!(body.starts_with("event: message_start\ndata: {"), "{body}");
 
     let (_, body) = ask(&server, &client, CHAT).await;
-    assert_eq!(
-        joined(&body, "/choices/0/delta/reasoning_content"),
-        "Hm, a file."
-    );
+    assert_eq!(joined(&body, "/choices/0/delta/reasoning_content"), "Hm, a file.");
     assert_eq!(joined(&body, "/choices/0/delta/content"), "Looking.");
     let arguments = "/choices/0/delta/tool_calls/0/function/arguments";
     assert_eq!(joined(&body, arguments), r#"{"file_path":"ä.txt"}{}"#);
-    assert_eq!(
-        joined(&body, "/choices/0/delta/tool_calls/0/id"),
-        "call_1_0mine"
-    );
+    assert_eq!(joined(&body, "/choices/0/delta/tool_calls/0/id"), "call_1_0mine");
     assert_eq!(joined(&body, "/choices/0/finish_reason"), "tool_calls");
-    assert!(
-        body.ends_with("data: [DONE]\n\n") && !body.contains("usage"),
-        "{body}"
-    );
+    assert!(body.ends_with("data: [DONE]\n\n") && !body.contains("usage"), "{body}");
 
     let mut with_usage = request(CHAT);
     with_usage["stream_options"] = json!({"include_usage": true});
@@ -168,14 +133,10 @@ async fn the_form_of_the_stream_can_be_set() {
     let server = ModelServer::start(vec![
         Reply::text("crlf").line_ends("\r\n"),
         Reply::text("cr").line_ends("\r").byte_by_byte(),
-        Reply::tool("A", json!({"a": 1}))
-            .call("B", json!({}))
-            .without_index(),
+        Reply::tool("A", json!({"a": 1})).call("B", json!({})).without_index(),
         Reply::text("x").no_usage().stop("max_tokens"),
         Reply::text("x").stop("max_tokens").no_last_event(),
-        Reply::empty()
-            .chunks(3, "tok ")
-            .delay_each(Duration::from_millis(20)),
+        Reply::empty().chunks(3, "tok ").delay_each(Duration::from_millis(20)),
         Reply::raw_sse(["data: a", "b\n\n"]).content_type("text/plain"),
         Reply::empty(),
     ])
@@ -186,15 +147,9 @@ async fn the_form_of_the_stream_can_be_set() {
     assert_eq!(joined(&crlf, "/delta/text"), "crlf");
     let cr = ask(&server, &client, CHAT).await.1;
     assert!(cr.contains("\r\r") && !cr.contains('\n'));
-    assert_eq!(
-        joined(&cr.replace('\r', "\n"), "/choices/0/delta/content"),
-        "cr"
-    );
+    assert_eq!(joined(&cr.replace('\r', "\n"), "/choices/0/delta/content"), "cr");
     let calls = ask(&server, &client, CHAT).await.1;
-    assert_eq!(
-        joined(&calls, "/choices/0/delta/tool_calls/0/function/name"),
-        "AB"
-    );
+    assert_eq!(joined(&calls, "/choices/0/delta/tool_calls/0/function/name"), "AB");
     assert!(!calls.contains(r#"{"tool_calls":[{"index""#));
     let bare = ask(&server, &client, MESSAGES).await.1;
     assert!(!bare.contains("usage") && bare.contains(r#""stop_reason":"max_tokens""#));
@@ -206,10 +161,7 @@ async fn the_form_of_the_stream_can_be_set() {
     assert!(before.elapsed() >= Duration::from_millis(60));
     let exact = read_to(&mut raw(&server, MESSAGES).await, "\r\n0\r\n\r\n").await;
     assert!(exact.contains("content-type: text/plain\r\n") && !exact.contains("event-stream"));
-    assert!(
-        exact.ends_with("\r\n\r\n7\r\ndata: a\r\n3\r\nb\n\n\r\n0\r\n\r\n"),
-        "{exact}"
-    );
+    assert!(exact.ends_with("\r\n\r\n7\r\ndata: a\r\n3\r\nb\n\n\r\n0\r\n\r\n"), "{exact}");
     let nothing = ask(&server, &client, MESSAGES).await.1;
     assert!(!nothing.contains("content_block") && nothing.contains("end_turn"));
     let past = ask(&server, &client, MESSAGES).await.1;
@@ -220,10 +172,7 @@ async fn the_form_of_the_stream_can_be_set() {
 #[tokio::test]
 async fn errors_have_the_shape_of_the_protocol() {
     let server = ModelServer::start(vec![
-        Reply::http(503)
-            .header("Retry-After", "7")
-            .header("content-type", "text/html")
-            .body("<p>busy"),
+        Reply::http(503).header("Retry-After", "7").header("content-type", "text/html").body("<p>busy"),
         Reply::provider_error(529, "Overloaded"),
         Reply::provider_error(429, "slow down"),
         Reply::context_too_long(),
@@ -232,12 +181,7 @@ async fn errors_have_the_shape_of_the_protocol() {
     ])
     .await;
     let client = client();
-    let plain = client
-        .post(server.url().to_owned() + CHAT)
-        .json(&request(CHAT))
-        .send()
-        .await
-        .unwrap();
+    let plain = client.post(server.url().to_owned() + CHAT).json(&request(CHAT)).send().await.unwrap();
     assert_eq!(plain.status(), 503);
     assert_eq!(plain.headers()["retry-after"], "7");
     assert_eq!(plain.text().await.unwrap(), "<p>busy");
@@ -281,10 +225,7 @@ async fn streams_break_off_where_the_script_says() {
     assert_eq!((status, ended.matches("tok ").count()), (200, 3));
     assert!(!ended.contains(r#""finish_reason":"stop""#) && !ended.contains("[DONE]"));
     let (_, malformed) = ask(&server, &client, CHAT).await;
-    let broken: Vec<_> = malformed
-        .lines()
-        .filter(|line| line.ends_with(r#""content":"#))
-        .collect();
+    let broken: Vec<_> = malformed.lines().filter(|line| line.ends_with(r#""content":"#)).collect();
     assert_eq!(broken.len(), 1);
     assert_eq!(malformed.matches("tok ").count(), 2);
     assert!(malformed.ends_with("[DONE]\n\n"));
@@ -301,9 +242,7 @@ async fn a_silent_stream_stays_open_until_the_client_leaves() {
         Reply::text("some").hang_after(1),
         Reply::text("some").error_event_after(1, "Overloaded, sorry"),
         Reply::text("some").error_event_after(0, "Overloaded, sorry"),
-        Reply::empty()
-            .chunks(9, "tok ")
-            .delay_each(Duration::from_mins(1)),
+        Reply::empty().chunks(9, "tok ").delay_each(Duration::from_mins(1)),
     ])
     .await;
     let waits_for = [
@@ -335,23 +274,16 @@ async fn a_silent_stream_stays_open_until_the_client_leaves() {
     read_to(&mut stream, "[DONE]\n\n\r\n0\r\n\r\n").await;
     assert!(is_silent(&mut stream).await);
     drop(server);
-    assert_eq!(
-        stream.read(&mut [0]).await.unwrap(),
-        0,
-        "dropping the server closes its sockets"
-    );
+    assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "dropping the server closes its sockets");
 }
 
 #[tokio::test]
 async fn every_request_is_recorded() {
-    let counting = |request: &Recorded, number: usize| {
-        Reply::text(format!("{number}: {}", request.messages().len()))
-    };
+    let counting =
+        |request: &Recorded, number: usize| Reply::text(format!("{number}: {}", request.messages().len()));
     let server = ModelServer::with(counting).await;
     server.on_get("/props", 200, json!({"n_ctx": 8192}));
-    let mut stream = TcpStream::connect(server.url().strip_prefix("http://").unwrap())
-        .await
-        .unwrap();
+    let mut stream = TcpStream::connect(server.url().strip_prefix("http://").unwrap()).await.unwrap();
     let body = request(MESSAGES).to_string();
     let (one, two) = body.split_at(10);
     let wire = format!(
@@ -365,19 +297,11 @@ async fn every_request_is_recorded() {
 
     let client = client();
     let mut with_tools = request(CHAT);
-    with_tools["tools"] = json!([{"type": "function", "function": {"name": "Read", "parameters": {"type": "object"}}}]);
-    assert!(
-        send(&server, &client, CHAT, &with_tools)
-            .await
-            .1
-            .contains("1: 1")
-    );
+    with_tools["tools"] =
+        json!([{"type": "function", "function": {"name": "Read", "parameters": {"type": "object"}}}]);
+    assert!(send(&server, &client, CHAT, &with_tools).await.1.contains("1: 1"));
     for (path, status) in [("/v1/models", 200), ("/props", 200), ("/api/version", 404)] {
-        let response = client
-            .get(format!("{}{path}", server.url()))
-            .send()
-            .await
-            .unwrap();
+        let response = client.get(format!("{}{path}", server.url())).send().await.unwrap();
         assert_eq!(response.status(), status, "{path}");
     }
 
@@ -389,11 +313,7 @@ async fn every_request_is_recorded() {
     assert!(seen[0].at <= seen[1].at);
     assert_eq!((seen[0].connection, seen[1].connection), (0, 1));
     assert_eq!(seen[1].tool_names(), ["Read"]);
-    let others: Vec<_> = server
-        .other_requests()
-        .into_iter()
-        .map(|other| other.path)
-        .collect();
+    let others: Vec<_> = server.other_requests().into_iter().map(|other| other.path).collect();
     assert_eq!(others, ["/v1/models", "/props", "/api/version"]);
     assert_eq!((server.connections(), server.illegal()), (2, Vec::new()));
 }

@@ -31,17 +31,13 @@ impl RawRequest {
     }
 
     pub(super) fn wants_close(&self) -> bool {
-        self.header("connection")
-            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 }
 
 /// The first header of that (lower-case) name.
 pub(super) fn find<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    headers
-        .iter()
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| value.as_str())
+    headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
 /// One accepted socket and what was read from it but not used yet.
@@ -62,18 +58,13 @@ impl Connection {
     pub(super) async fn read_request(&mut self) -> Result<RawRequest, Gone> {
         let head = String::from_utf8_lossy(&self.read_until(b"\r\n\r\n").await?).into_owned();
         let mut lines = head.split("\r\n");
-        let mut first = lines
-            .next()
-            .unwrap_or_default()
-            .split(' ')
-            .map(str::to_owned);
+        let mut first = lines.next().unwrap_or_default().split(' ').map(str::to_owned);
         let (method, target) = (first.next().ok_or(Gone)?, first.next().ok_or(Gone)?);
         let headers = lines
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()))
             .collect::<Vec<_>>();
-        if find(&headers, "expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue"))
-        {
+        if find(&headers, "expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue")) {
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
         let chunked = find(&headers, "transfer-encoding")
@@ -84,12 +75,7 @@ impl Connection {
             let length = find(&headers, "content-length").unwrap_or("0");
             self.read_exactly(length.parse().map_err(|_| Gone)?).await?
         };
-        Ok(RawRequest {
-            method,
-            target,
-            headers,
-            body,
-        })
+        Ok(RawRequest { method, target, headers, body })
     }
 
     async fn read_chunked(&mut self) -> Result<Vec<u8>, Gone> {
@@ -111,10 +97,7 @@ impl Connection {
     /// The bytes before `mark`; both are taken off the buffer.
     async fn read_until(&mut self, mark: &[u8]) -> Result<Vec<u8>, Gone> {
         loop {
-            let found = self
-                .buffer
-                .windows(mark.len())
-                .position(|window| window == mark);
+            let found = self.buffer.windows(mark.len()).position(|window| window == mark);
             if let Some(at) = found {
                 let before = self.buffer.drain(..at).collect();
                 self.buffer.drain(..mark.len());
@@ -141,11 +124,7 @@ impl Connection {
 
 impl Connection {
     /// Sends a status line and headers.
-    pub(super) async fn write_head(
-        &mut self,
-        status: u16,
-        headers: &[(String, String)],
-    ) -> Result<(), Gone> {
+    pub(super) async fn write_head(&mut self, status: u16, headers: &[(String, String)]) -> Result<(), Gone> {
         self.write(head(status, headers).as_bytes()).await
     }
 
@@ -220,9 +199,7 @@ impl Connection {
 
 fn head(status: u16, headers: &[(String, String)]) -> String {
     let reason = http::StatusCode::from_u16(status).ok();
-    let reason = reason
-        .and_then(|status| status.canonical_reason())
-        .unwrap_or("Error");
+    let reason = reason.and_then(|status| status.canonical_reason()).unwrap_or("Error");
     let mut head = format!("HTTP/1.1 {status} {reason}\r\n");
     for (name, value) in headers {
         for text in [name, ": ", value, "\r\n"] {

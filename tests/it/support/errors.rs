@@ -27,11 +27,7 @@ pub(super) fn document(protocol: Protocol, status: u16, message: &str) -> Value 
 /// The body of the 400 for a request that does not fit the model's context.
 pub(super) fn context_too_long(protocol: Protocol, llama_cpp: bool) -> Value {
     match protocol {
-        Protocol::Messages => document(
-            protocol,
-            400,
-            "prompt is too long: 208310 tokens > 200000 maximum",
-        ),
+        Protocol::Messages => document(protocol, 400, "prompt is too long: 208310 tokens > 200000 maximum"),
         Protocol::Chat if llama_cpp => json!({"error": {
             "code": 400,
             "message": "request (9031 tokens) exceeds the available context size (8192 tokens), try increasing it",

@@ -34,9 +34,7 @@ fn list<'a>(value: &'a Value, at: &str) -> Result<&'a [Value], String> {
 fn is_name(value: &Value) -> bool {
     value.as_str().is_some_and(|name| {
         (1..=64).contains(&name.len())
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
     })
 }
 
@@ -51,18 +49,14 @@ fn messages_api(body: &Value) -> Result<(), String> {
         return Err("max_tokens: a positive integer is required".to_owned());
     }
     if let Some(blocks) = body["system"].as_array()
-        && blocks
-            .iter()
-            .any(|block| text(&block["text"]).trim().is_empty())
+        && blocks.iter().any(|block| text(&block["text"]).trim().is_empty())
     {
         return Err("system: text content blocks must be non-empty".to_owned());
     }
     let messages = list(&body["messages"], "messages")?;
     for (end, message) in [("first", messages.first()), ("last", messages.last())] {
         if message.is_none_or(|message| message["role"] != "user") {
-            return Err(format!(
-                "messages: the {end} message must use the user role"
-            ));
+            return Err(format!("messages: the {end} message must use the user role"));
         }
     }
     let mut pairing = Pairing::default();
@@ -74,9 +68,7 @@ fn messages_api(body: &Value) -> Result<(), String> {
     }
     let tools = body["tools"].as_array().map_or(&[][..], Vec::as_slice);
     // The provider's own tools have a `type` and no schema.
-    let own = tools
-        .iter()
-        .filter(|tool| tool.get("input_schema").is_some());
+    let own = tools.iter().filter(|tool| tool.get("input_schema").is_some());
     check_tools(own.map(|tool| (&tool["name"], &tool["input_schema"])))
 }
 
@@ -102,9 +94,7 @@ impl<'a> Pairing<'a> {
                 let at = format!("{at}.content.{index}");
                 match text(&block["type"]) {
                     "tool_result" if !only_results => {
-                        return Err(format!(
-                            "{at}: tool_result blocks must come before all others"
-                        ));
+                        return Err(format!("{at}: tool_result blocks must come before all others"));
                     }
                     "tool_result" => self.result(&at, role, block)?,
                     kind => {
@@ -120,9 +110,7 @@ impl<'a> Pairing<'a> {
         }
         if !self.unanswered.is_empty() {
             let ids = self.unanswered.join(", ");
-            return Err(format!(
-                "{at}: tool_use without a tool_result right after it: {ids}"
-            ));
+            return Err(format!("{at}: tool_use without a tool_result right after it: {ids}"));
         }
         self.unanswered = calls;
         Ok(())
@@ -133,9 +121,7 @@ impl<'a> Pairing<'a> {
             return Err(format!("{at}: tool_use is for the assistant role only"));
         }
         if !is_name(&block["id"]) || !is_name(&block["name"]) {
-            return Err(format!(
-                "{at}: tool_use.id and .name must match [A-Za-z0-9_-]{{1,64}}"
-            ));
+            return Err(format!("{at}: tool_use.id and .name must match [A-Za-z0-9_-]{{1,64}}"));
         }
         if !block["input"].is_object() {
             return Err(format!("{at}: tool_use.input must be an object"));
@@ -151,17 +137,13 @@ impl<'a> Pairing<'a> {
         let id = text(&block["tool_use_id"]);
         let open = self.unanswered.iter().position(|call| *call == id);
         let Some(open) = open.filter(|_| role == "user") else {
-            return Err(format!(
-                "{at}: no tool_use {id:?} in the message before is without its result"
-            ));
+            return Err(format!("{at}: no tool_use {id:?} in the message before is without its result"));
         };
         self.unanswered.remove(open);
         let inner = block["content"].as_array().map_or(&[][..], Vec::as_slice);
         let mut texts = inner.iter().filter(|block| block["type"] == "text");
         if texts.any(|block| text(&block["text"]).is_empty()) {
-            return Err(format!(
-                "{at}.content: text content blocks must be non-empty"
-            ));
+            return Err(format!("{at}.content: text content blocks must be non-empty"));
         }
         Ok(())
     }
@@ -180,9 +162,9 @@ fn check_block(at: &str, kind: &str, block: &Value) -> Result<(), String> {
         "thinking" if text(&block["signature"]).is_empty() => {
             Err(format!("{at}: thinking.signature: field required"))
         }
-        "thinking" | "redacted_thinking" if block.get("cache_control").is_some() => Err(format!(
-            "{at}: {kind}.cache_control: extra inputs are not permitted"
-        )),
+        "thinking" | "redacted_thinking" if block.get("cache_control").is_some() => {
+            Err(format!("{at}: {kind}.cache_control: extra inputs are not permitted"))
+        }
         "" => Err(format!("{at}.type: field required")),
         _ => Ok(()),
     }
@@ -221,9 +203,7 @@ fn chat_api(body: &Value) -> Result<(), String> {
             };
             unanswered.remove(open);
             if !message["content"].is_string() && !message["content"].is_array() {
-                return Err(format!(
-                    "{at}.content: a string or a list of parts is required"
-                ));
+                return Err(format!("{at}.content: a string or a list of parts is required"));
             }
             continue;
         }
@@ -243,21 +223,14 @@ fn chat_api(body: &Value) -> Result<(), String> {
         return Err("messages: there is no user message".to_owned());
     }
     let tools = body["tools"].as_array().map_or(&[][..], Vec::as_slice);
-    check_tools(
-        tools
-            .iter()
-            .map(|tool| (&tool["function"]["name"], &tool["function"]["parameters"])),
-    )
+    check_tools(tools.iter().map(|tool| (&tool["function"]["name"], &tool["function"]["parameters"])))
 }
 
 fn all_answered(at: &str, unanswered: &[&str]) -> Result<(), String> {
     if unanswered.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "{at}: tool calls without an answer: {}",
-        unanswered.join(", ")
-    ))
+    Err(format!("{at}: tool calls without an answer: {}", unanswered.join(", ")))
 }
 
 fn is_empty(content: &Value) -> bool {
@@ -275,15 +248,11 @@ fn chat_calls<'a>(at: &str, calls: &'a Value) -> Result<Vec<&'a str>, String> {
     for call in list(calls, &at)? {
         let (id, function) = (text(&call["id"]), &call["function"]);
         if id.is_empty() || call["type"] != "function" || !is_name(&function["name"]) {
-            return Err(format!(
-                "{at}: each needs an id, the type function and a legal name"
-            ));
+            return Err(format!("{at}: each needs an id, the type function and a legal name"));
         }
         let arguments = text(&function["arguments"]);
         if serde_json::from_str::<Map<String, Value>>(arguments).is_err() {
-            return Err(format!(
-                "{at}: arguments must be a string that holds a JSON object"
-            ));
+            return Err(format!("{at}: arguments must be a string that holds a JSON object"));
         }
         if ids.contains(&id) {
             return Err(format!("{at}: id {id:?} is not unique"));
@@ -299,18 +268,14 @@ fn check_tools<'a>(tools: impl Iterator<Item = (&'a Value, &'a Value)>) -> Resul
     let mut names = HashSet::new();
     for (name, schema) in tools {
         if !is_name(name) {
-            return Err(format!(
-                "tools: name {name} must match [A-Za-z0-9_-]{{1,64}}"
-            ));
+            return Err(format!("tools: name {name} must match [A-Za-z0-9_-]{{1,64}}"));
         }
         if schema["type"] != "object" {
             return Err(format!("tools: {name}: the schema's type must be object"));
         }
         let unions = ["anyOf", "oneOf", "allOf"];
         if unions.iter().any(|union| schema.get(*union).is_some()) {
-            return Err(format!(
-                "tools: {name}: no anyOf, oneOf or allOf at the top of the schema"
-            ));
+            return Err(format!("tools: {name}: no anyOf, oneOf or allOf at the top of the schema"));
         }
         if !names.insert(text(name)) {
             return Err(format!("tools: name {name} is not unique"));

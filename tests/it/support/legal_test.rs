@@ -14,10 +14,7 @@ async fn refusals(path: &str, cases: Vec<(&str, Value)>) {
         let (status, answer) = send(&server, &client, path, &body).await;
         assert_eq!(status, 400, "should be refused, {words}: {body}");
         let reason = server.illegal().pop().unwrap();
-        assert!(
-            reason.contains(words),
-            "{reason:?} does not contain {words:?}"
-        );
+        assert!(reason.contains(words), "{reason:?} does not contain {words:?}");
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer["error"]["message"], reason);
         assert_eq!(answer["error"]["type"], "invalid_request_error");
@@ -30,9 +27,7 @@ async fn refusals(path: &str, cases: Vec<(&str, Value)>) {
 /// The smallest legal request with these fields in place of its own.
 fn with(path: &str, fields: Value) -> Value {
     let mut body = request(path);
-    let Value::Object(fields) = fields else {
-        panic!("not an object")
-    };
+    let Value::Object(fields) = fields else { panic!("not an object") };
     body.as_object_mut().unwrap().extend(fields);
     body
 }
@@ -97,14 +92,7 @@ mod messages_api {
         let again = assistant(&[text("x")]);
         let cases = vec![
             ("assistant role only", history(&[user(&[call("a")])])),
-            (
-                "not unique",
-                history(&[
-                    hi(),
-                    assistant(&[call("a"), call("a")]),
-                    user(&[result("a")]),
-                ]),
-            ),
+            ("not unique", history(&[hi(), assistant(&[call("a"), call("a")]), user(&[result("a")])])),
             (
                 "not unique",
                 history(&[
@@ -118,16 +106,9 @@ mod messages_api {
             ("without a tool_result", block(call("a"))),
             (
                 "without a tool_result",
-                history(&[
-                    hi(),
-                    assistant(&[call("a"), call("b")]),
-                    user(&[result("a")]),
-                ]),
+                history(&[hi(), assistant(&[call("a"), call("b")]), user(&[result("a")])]),
             ),
-            (
-                "without a tool_result",
-                history(&[hi(), assistant(&[call("a")]), again, user(&[result("a")])]),
-            ),
+            ("without a tool_result", history(&[hi(), assistant(&[call("a")]), again, user(&[result("a")])])),
             ("no tool_use", after_call(&[result("a"), result("b")])),
             ("no tool_use", after_call(&[result("a"), result("a")])),
             ("no tool_use", history(&[user(&[result("a")])])),
@@ -145,25 +126,16 @@ mod messages_api {
             ("last message", history(&[hi(), assistant(&[text("x")])])),
             ("neither user nor assistant", history(&[hi(), system, hi()])),
             ("at least one item", history(&[user(&[])])),
-            (
-                "non-empty",
-                history(&[json!({"role": "user", "content": "\n"})]),
-            ),
+            ("non-empty", history(&[json!({"role": "user", "content": "\n"})])),
             ("non-empty", block(text(""))),
             ("type: field required", block(json!({"text": "x"}))),
-            (
-                "signature",
-                block(json!({"type": "thinking", "thinking": "x"})),
-            ),
+            ("signature", block(json!({"type": "thinking", "thinking": "x"}))),
             (
                 "cache_control: extra",
                 block(json!({"type": "redacted_thinking", "data": "x", "cache_control": {}})),
             ),
             ("must match", block(call("not legal"))),
-            (
-                "must match",
-                block(json!({"type": "tool_use", "id": "a", "name": "", "input": {}})),
-            ),
+            ("must match", block(json!({"type": "tool_use", "id": "a", "name": "", "input": {}}))),
             (
                 "must be an object",
                 block(json!({"type": "tool_use", "id": "a", "name": "Read", "input": "{}"})),
@@ -188,22 +160,10 @@ mod messages_api {
                     json!({"system": [marked()], "messages": [user(&[marked(), marked(), marked(), marked()])]}),
                 ),
             ),
-            (
-                "must match",
-                fields(json!({"tools": [tool("my tool", &object())]})),
-            ),
-            (
-                "must be object",
-                fields(json!({"tools": [tool("a", &json!({"type": "array"}))]})),
-            ),
-            (
-                "anyOf",
-                fields(json!({"tools": [tool("a", &json!({"type": "object", "anyOf": []}))]})),
-            ),
-            (
-                "not unique",
-                fields(json!({"tools": [tool("a", &object()), tool("a", &object())]})),
-            ),
+            ("must match", fields(json!({"tools": [tool("my tool", &object())]}))),
+            ("must be object", fields(json!({"tools": [tool("a", &json!({"type": "array"}))]}))),
+            ("anyOf", fields(json!({"tools": [tool("a", &json!({"type": "object", "anyOf": []}))]}))),
+            ("not unique", fields(json!({"tools": [tool("a", &object()), tool("a", &object())]}))),
         ];
         refusals(MESSAGES, cases).await;
     }
@@ -262,9 +222,9 @@ mod chat {
     }
 
     fn tools(tools: &[(&str, Value)]) -> Value {
-        let tools = tools.iter().map(|(name, schema)| {
-            json!({"type": "function", "function": {"name": name, "parameters": schema}})
-        });
+        let tools = tools.iter().map(
+            |(name, schema)| json!({"type": "function", "function": {"name": name, "parameters": schema}}),
+        );
         fields(json!({"tools": tools.collect::<Value>()}))
     }
 
@@ -273,41 +233,18 @@ mod chat {
         let null = json!({"role": "tool", "tool_call_id": "a"});
         let cases = vec![
             ("no tool call", history(&[hi(), answer("a")])),
-            (
-                "no tool call",
-                history(&[hi(), calls(&[read("a")]), answer("a"), answer("a")]),
-            ),
-            (
-                "a string or a list",
-                history(&[hi(), calls(&[read("a")]), null]),
-            ),
-            (
-                "without an answer: b",
-                history(&[hi(), calls(&[read("a"), read("b")]), answer("a"), hi()]),
-            ),
-            (
-                "without an answer: a",
-                history(&[hi(), calls(&[read("a")])]),
-            ),
+            ("no tool call", history(&[hi(), calls(&[read("a")]), answer("a"), answer("a")])),
+            ("a string or a list", history(&[hi(), calls(&[read("a")]), null])),
+            ("without an answer: b", history(&[hi(), calls(&[read("a"), read("b")]), answer("a"), hi()])),
+            ("without an answer: a", history(&[hi(), calls(&[read("a")])])),
             ("at least one", history(&[hi(), calls(&[])])),
             ("needs an id", one(read(""))),
             ("needs an id", one(call("a", "not legal", &json!("{}")))),
-            (
-                "needs an id",
-                one(json!({"id": "a", "function": {"name": "Read", "arguments": "{}"}})),
-            ),
+            ("needs an id", one(json!({"id": "a", "function": {"name": "Read", "arguments": "{}"}}))),
             ("a JSON object", one(call("a", "Read", &json!({})))),
             ("a JSON object", one(call("a", "Read", &json!("{\"cut")))),
             ("a JSON object", one(call("a", "Read", &json!("[]")))),
-            (
-                "not unique",
-                history(&[
-                    hi(),
-                    calls(&[read("a"), read("a")]),
-                    answer("a"),
-                    answer("a"),
-                ]),
-            ),
+            ("not unique", history(&[hi(), calls(&[read("a"), read("a")]), answer("a"), answer("a")])),
         ];
         refusals(CHAT, cases).await;
     }
@@ -322,17 +259,11 @@ mod chat {
             ("unknown", history(&[hi(), message("function", json!("x"))])),
             ("must not be empty", history(&[message("user", json!(""))])),
             ("must not be empty", history(&[message("user", json!([]))])),
-            (
-                "must not be empty",
-                history(&[hi(), message("assistant", Value::Null), hi()]),
-            ),
+            ("must not be empty", history(&[hi(), message("assistant", Value::Null), hi()])),
             ("no user message", history(&[message("system", json!("x"))])),
             ("must match", tools(&[("a.b", object())])),
             ("must be object", tools(&[("a", json!({}))])),
-            (
-                "oneOf",
-                tools(&[("a", json!({"type": "object", "oneOf": []}))]),
-            ),
+            ("oneOf", tools(&[("a", json!({"type": "object", "oneOf": []}))])),
             ("not unique", tools(&[("a", object()), ("a", object())])),
         ];
         refusals(CHAT, cases).await;
@@ -357,10 +288,7 @@ async fn a_lenient_server_answers_anything() {
     let server = ModelServer::lenient(vec![Reply::text("fine")]).await;
     let body = json!({"messages": [{"role": "tool"}]});
     let (status, answer) = send(&server, &client(), MESSAGES, &body).await;
-    assert_eq!(
-        (status, joined(&answer, "/delta/text").as_str()),
-        (200, "fine")
-    );
+    assert_eq!((status, joined(&answer, "/delta/text").as_str()), (200, "fine"));
     assert_eq!(server.illegal(), Vec::<String>::new());
     assert_eq!(Protocol::of("/v1/messages/count_tokens"), None);
 }

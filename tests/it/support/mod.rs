@@ -12,10 +12,7 @@
 //! assert_eq!(server.illegal(), Vec::<String>::new());
 //! ```
 
-#![allow(
-    dead_code,
-    reason = "a toolbox: a fault without a test of its own today may have one tomorrow"
-)]
+#![allow(dead_code, reason = "a toolbox: a fault without a test of its own today may have one tomorrow")]
 
 mod connection;
 mod errors;

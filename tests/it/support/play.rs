@@ -32,28 +32,21 @@ pub(super) async fn play(
         Answer::Http { status, body } => {
             let (kind, text) = match body {
                 Body::Plain(text) => ("text/plain", text.clone()),
-                Body::Provider(message) => (
-                    "application/json",
-                    errors::document(protocol, *status, message).to_string(),
-                ),
-                Body::ContextTooLong { llama_cpp } => (
-                    "application/json",
-                    errors::context_too_long(protocol, *llama_cpp).to_string(),
-                ),
+                Body::Provider(message) => {
+                    ("application/json", errors::document(protocol, *status, message).to_string())
+                }
+                Body::ContextTooLong { llama_cpp } => {
+                    ("application/json", errors::context_too_long(protocol, *llama_cpp).to_string())
+                }
             };
             let length = text.len().to_string();
             let defaults = [("content-type", kind), ("content-length", &length)];
             let headers = headers(reply, &defaults);
-            connection
-                .write_whole(*status, &headers, text.as_bytes())
-                .await?;
+            connection.write_whole(*status, &headers, text.as_bytes()).await?;
             Ok(Then::KeepAlive)
         }
         Answer::Raw(segments) => {
-            let events = segments.iter().map(|segment| Event {
-                bytes: segment.clone(),
-                role: Role::Chunk,
-            });
+            let events = segments.iter().map(|segment| Event { bytes: segment.clone(), role: Role::Chunk });
             stream(connection, protocol, reply, events.collect()).await
         }
         Answer::Parts(parts) => {
@@ -79,9 +72,7 @@ async fn stream(
         ("cache-control", "no-cache"),
         ("transfer-encoding", "chunked"),
     ];
-    connection
-        .write_head(200, &headers(reply, &defaults))
-        .await?;
+    connection.write_head(200, &headers(reply, &defaults)).await?;
     let mut fault = reply.fault.as_ref();
     let mut chunks = 0;
     let count = events.len();

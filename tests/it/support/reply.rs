@@ -47,11 +47,7 @@ pub(super) enum Part {
     Thinking(String),
     Text(String),
     Chunks(usize, String),
-    Call {
-        id: Option<String>,
-        name: String,
-        arguments: String,
-    },
+    Call { id: Option<String>, name: String, arguments: String },
 }
 
 /// What goes wrong after a number of chunks.
@@ -72,10 +68,7 @@ pub(super) enum FaultKind {
 
 /// How generated events look.
 #[derive(Debug, Clone)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent switches of a test double"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a test double")]
 pub(super) struct Shape {
     pub(super) stop: Option<String>,
     pub(super) usage: Usage,
@@ -179,34 +172,20 @@ impl Reply {
     }
 
     /// Adds a tool call; its id is `call_N_K`: N-th reply, K-th call (both from 0).
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "lets a test write json!(…) without &"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "lets a test write json!(…) without &")]
     pub(crate) fn call(self, name: &str, input: Value) -> Self {
         self.raw_call_args(name, input.to_string())
     }
 
     /// Adds a tool call with an id of the test's choice.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "lets a test write json!(…) without &"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "lets a test write json!(…) without &")]
     pub(crate) fn call_with_id(self, id: &str, name: &str, input: Value) -> Self {
-        self.part(Part::Call {
-            id: Some(id.to_owned()),
-            name: name.to_owned(),
-            arguments: input.to_string(),
-        })
+        self.part(Part::Call { id: Some(id.to_owned()), name: name.to_owned(), arguments: input.to_string() })
     }
 
     /// Adds a tool call whose arguments are this text, JSON or not.
     pub(crate) fn raw_call_args(self, name: &str, arguments: impl Into<String>) -> Self {
-        self.part(Part::Call {
-            id: None,
-            name: name.to_owned(),
-            arguments: arguments.into(),
-        })
+        self.part(Part::Call { id: None, name: name.to_owned(), arguments: arguments.into() })
     }
 
     /// Sets the stop reason, by Anthropic's name; chat gets its own word for it. Default: `tool_use` or `end_turn`.
@@ -218,12 +197,7 @@ impl Reply {
     /// Sets the token counts as the Messages API has them (`input` without the cached tokens); default 100, 10, 0, 0.
     /// Chat's `prompt_tokens` is the sum of `input`, `cache_read` and `cache_write`.
     pub(crate) fn usage(mut self, input: u64, output: u64, cache_read: u64, write: u64) -> Self {
-        self.shape.usage = Usage {
-            input,
-            output,
-            cache_read,
-            cache_write: write,
-        };
+        self.shape.usage = Usage { input, output, cache_read, cache_write: write };
         self
     }
 }
@@ -265,10 +239,7 @@ impl Reply {
     /// Makes [`Reply::context_too_long`] look like llama.cpp's.
     pub(crate) fn llama_cpp(mut self) -> Self {
         match &mut self.answer {
-            Answer::Http {
-                body: Body::ContextTooLong { llama_cpp },
-                ..
-            } => *llama_cpp = true,
+            Answer::Http { body: Body::ContextTooLong { llama_cpp }, .. } => *llama_cpp = true,
             other => panic!("only Reply::context_too_long has a llama.cpp form, not {other:?}"),
         }
         self
@@ -357,12 +328,7 @@ impl From<Answer> for Reply {
             delay: Duration::ZERO,
             shape: Shape {
                 stop: None,
-                usage: Usage {
-                    input: 100,
-                    output: 10,
-                    cache_read: 0,
-                    cache_write: 0,
-                },
+                usage: Usage { input: 100, output: 10, cache_read: 0, cache_write: 0 },
                 chunk_size: 24,
                 line_end: "\n",
                 byte_by_byte: false,

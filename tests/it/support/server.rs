@@ -49,11 +49,8 @@ impl Recorded {
     /// The names of the tools on offer.
     pub(crate) fn tool_names(&self) -> Vec<&str> {
         let tools = self.body["tools"].as_array().map_or(&[][..], Vec::as_slice);
-        let names = tools.iter().map(|tool| {
-            tool["name"]
-                .as_str()
-                .or_else(|| tool["function"]["name"].as_str())
-        });
+        let names =
+            tools.iter().map(|tool| tool["name"].as_str().or_else(|| tool["function"]["name"].as_str()));
         names.flatten().collect()
     }
 }
@@ -92,9 +89,7 @@ impl ModelServer {
     }
 
     /// Asks a function for the reply to each model request; it also gets the number of the reply, from 0.
-    pub(crate) async fn with(
-        script: impl FnMut(&Recorded, usize) -> Reply + Send + 'static,
-    ) -> Self {
+    pub(crate) async fn with(script: impl FnMut(&Recorded, usize) -> Reply + Send + 'static) -> Self {
         Self::launch(true, Box::new(script)).await
     }
 
@@ -104,9 +99,7 @@ impl ModelServer {
     }
 
     /// As [`ModelServer::with`], but answers illegal requests too.
-    pub(crate) async fn lenient_with(
-        script: impl FnMut(&Recorded, usize) -> Reply + Send + 'static,
-    ) -> Self {
+    pub(crate) async fn lenient_with(script: impl FnMut(&Recorded, usize) -> Reply + Send + 'static) -> Self {
         Self::launch(false, Box::new(script)).await
     }
 
@@ -121,11 +114,7 @@ impl ModelServer {
             changed: watch::Sender::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Self {
-            url: format!("http://{address}"),
-            shared,
-            _accepting: AbortOnDropHandle::new(accepting),
-        }
+        Self { url: format!("http://{address}"), shared, _accepting: AbortOnDropHandle::new(accepting) }
     }
 
     /// `http://127.0.0.1:PORT`.
@@ -166,26 +155,19 @@ impl ModelServer {
 
     /// Waits until there were so many model requests.
     pub(crate) async fn wait_requests(&self, count: usize) {
-        self.wait("model requests", count, |state| state.requests.len())
-            .await;
+        self.wait("model requests", count, |state| state.requests.len()).await;
     }
 
     /// Waits until so many answers lost their client.
     pub(crate) async fn wait_closed_early(&self, count: usize) {
-        self.wait("answers that lost their client", count, |state| {
-            state.closed_early
-        })
-        .await;
+        self.wait("answers that lost their client", count, |state| state.closed_early).await;
     }
 
     async fn wait(&self, what: &str, count: usize, of: impl Fn(&State) -> usize) {
         let mut changes = self.shared.changed.subscribe();
         let enough = async {
             while of(&self.shared.state()) < count {
-                changes
-                    .changed()
-                    .await
-                    .expect("the sender lives as long as self");
+                changes.changed().await.expect("the sender lives as long as self");
             }
         };
         let in_time = tokio::time::timeout(PATIENCE, enough).await.is_ok();
@@ -223,11 +205,7 @@ impl Shared {
     fn next_reply(&self, protocol: Protocol, request: &Recorded) -> Result<(usize, Reply), String> {
         // Held all the time, so that replies are handed out in the order of the records.
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
-        let legal = if self.strict {
-            legal::check(protocol, &request.body)
-        } else {
-            Ok(())
-        };
+        let legal = if self.strict { legal::check(protocol, &request.body) } else { Ok(()) };
         let number = self.update(|state| {
             state.requests.push(request.clone());
             match &legal {
@@ -309,11 +287,7 @@ fn other(shared: &Shared, request: &Recorded) -> (u16, Value) {
     let path = request.path.split('?').next().unwrap_or_default();
     let get = request.method == "GET";
     let state = shared.state();
-    let route = state
-        .routes
-        .iter()
-        .rev()
-        .find(|(end, ..)| get && path.ends_with(end.as_str()));
+    let route = state.routes.iter().rev().find(|(end, ..)| get && path.ends_with(end.as_str()));
     if let Some((_, status, document)) = route {
         (*status, document.clone())
     } else if get && path.ends_with("/models") {
@@ -334,18 +308,12 @@ fn other(shared: &Shared, request: &Recorded) -> (u16, Value) {
     }
 }
 
-async fn write_json(
-    connection: &mut Connection,
-    status: u16,
-    document: &Value,
-) -> Result<Then, Gone> {
+async fn write_json(connection: &mut Connection, status: u16, document: &Value) -> Result<Then, Gone> {
     let body = document.to_string();
     let headers = [
         ("content-type".to_owned(), "application/json".to_owned()),
         ("content-length".to_owned(), body.len().to_string()),
     ];
-    connection
-        .write_whole(status, &headers, body.as_bytes())
-        .await?;
+    connection.write_whole(status, &headers, body.as_bytes()).await?;
     Ok(Then::KeepAlive)
 }

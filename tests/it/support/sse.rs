@@ -34,17 +34,8 @@ pub(super) struct Context<'a> {
 }
 
 /// The whole stream of an answer.
-pub(super) fn events(
-    protocol: Protocol,
-    parts: &[Part],
-    shape: &Shape,
-    context: &Context<'_>,
-) -> Vec<Event> {
-    let mut stream = Stream {
-        protocol,
-        shape,
-        events: Vec::new(),
-    };
+pub(super) fn events(protocol: Protocol, parts: &[Part], shape: &Shape, context: &Context<'_>) -> Vec<Event> {
+    let mut stream = Stream { protocol, shape, events: Vec::new() };
     match protocol {
         Protocol::Messages => messages(&mut stream, parts, context),
         Protocol::Chat => chat(&mut stream, parts, context),
@@ -57,11 +48,7 @@ pub(super) fn events(
 
 /// The protocol's in-stream error event.
 pub(super) fn error(protocol: Protocol, message: &str, shape: &Shape) -> Vec<u8> {
-    encode(
-        protocol,
-        &errors::event(protocol, message).to_string(),
-        shape,
-    )
+    encode(protocol, &errors::event(protocol, message).to_string(), shape)
 }
 
 /// An event whose data breaks off in the middle of the JSON.
@@ -80,10 +67,7 @@ struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "lets callers write json!(…) without &"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "lets callers write json!(…) without &")]
     fn push(&mut self, role: Role, data: Value) {
         self.push_text(role, &data.to_string());
     }
@@ -96,16 +80,9 @@ impl Stream<'_> {
     fn chunks_of(&self, part: &Part) -> Vec<String> {
         match part {
             Part::Chunks(count, text) => vec![text.clone(); *count],
-            Part::Thinking(text)
-            | Part::Text(text)
-            | Part::Call {
-                arguments: text, ..
-            } => {
+            Part::Thinking(text) | Part::Text(text) | Part::Call { arguments: text, .. } => {
                 let characters: Vec<char> = text.chars().collect();
-                characters
-                    .chunks(self.shape.chunk_size)
-                    .map(|chunk| chunk.iter().collect())
-                    .collect()
+                characters.chunks(self.shape.chunk_size).map(|chunk| chunk.iter().collect()).collect()
             }
         }
     }
@@ -116,10 +93,7 @@ fn encode(protocol: Protocol, data: &str, shape: &Shape) -> Vec<u8> {
     if protocol == Protocol::Messages {
         // The broken event of `malformed` is meant to be a delta.
         let kind = serde_json::from_str::<Value>(data).ok();
-        let kind = kind
-            .as_ref()
-            .and_then(|data| data["type"].as_str())
-            .unwrap_or("content_block_delta");
+        let kind = kind.as_ref().and_then(|data| data["type"].as_str()).unwrap_or("content_block_delta");
         text.push_str("event: ");
         text.push_str(kind);
         text.push_str(shape.line_end);
@@ -138,8 +112,7 @@ fn stop_reason(parts: &[Part], shape: &Shape) -> String {
 }
 
 fn call_id(id: Option<&String>, number: usize, call: usize) -> String {
-    id.cloned()
-        .unwrap_or_else(|| format!("call_{number}_{call}"))
+    id.cloned().unwrap_or_else(|| format!("call_{number}_{call}"))
 }
 
 fn messages(stream: &mut Stream<'_>, parts: &[Part], context: &Context<'_>) {
@@ -154,10 +127,7 @@ fn messages(stream: &mut Stream<'_>, parts: &[Part], context: &Context<'_>) {
             "cache_read_input_tokens": usage.cache_read, "output_tokens": 1,
         });
     }
-    stream.push(
-        Role::Frame,
-        json!({"type": "message_start", "message": message}),
-    );
+    stream.push(Role::Frame, json!({"type": "message_start", "message": message}));
     stream.push(Role::Frame, json!({"type": "ping"}));
     let mut calls = 0;
     for (index, part) in parts.iter().enumerate() {
@@ -174,8 +144,7 @@ fn messages(stream: &mut Stream<'_>, parts: &[Part], context: &Context<'_>) {
             Role::Frame,
             json!({"type": "content_block_start", "index": index, "content_block": block}),
         );
-        let delta =
-            |delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+        let delta = |delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
         for chunk in stream.chunks_of(part) {
             let inner = match part {
                 Part::Thinking(_) => json!({"type": "thinking_delta", "thinking": chunk}),
@@ -188,14 +157,10 @@ fn messages(stream: &mut Stream<'_>, parts: &[Part], context: &Context<'_>) {
             let signature = json!({"type": "signature_delta", "signature": "bW9jaw=="});
             stream.push(Role::Frame, delta(signature));
         }
-        stream.push(
-            Role::Frame,
-            json!({"type": "content_block_stop", "index": index}),
-        );
+        stream.push(Role::Frame, json!({"type": "content_block_stop", "index": index}));
     }
     let stop = stop_reason(parts, stream.shape);
-    let mut end =
-        json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null}});
+    let mut end = json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null}});
     if !stream.shape.no_usage {
         end["usage"] = json!({"output_tokens": usage.output});
     }
@@ -215,20 +180,11 @@ fn chat(stream: &mut Stream<'_>, parts: &[Part], context: &Context<'_>) {
         }
         document
     };
-    let delta =
-        |delta: Value| document(json!([{"index": 0, "delta": delta, "finish_reason": null}]));
-    stream.push(
-        Role::Frame,
-        delta(json!({"role": "assistant", "content": ""})),
-    );
+    let delta = |delta: Value| document(json!([{"index": 0, "delta": delta, "finish_reason": null}]));
+    stream.push(Role::Frame, delta(json!({"role": "assistant", "content": ""})));
     let mut calls = 0;
     for part in parts {
-        if let Part::Call {
-            id,
-            name,
-            arguments,
-        } = part
-        {
+        if let Part::Call { id, name, arguments } = part {
             let id = call_id(id.as_ref(), context.number, calls);
             if stream.shape.no_index {
                 let function = json!({"name": name, "arguments": arguments});
@@ -236,8 +192,7 @@ fn chat(stream: &mut Stream<'_>, parts: &[Part], context: &Context<'_>) {
                 stream.push(Role::Chunk, delta(json!({"tool_calls": [call]})));
             } else {
                 let function = json!({"name": name, "arguments": ""});
-                let call =
-                    json!({"index": calls, "id": id, "type": "function", "function": function});
+                let call = json!({"index": calls, "id": id, "type": "function", "function": function});
                 stream.push(Role::Frame, delta(json!({"tool_calls": [call]})));
                 for chunk in stream.chunks_of(part) {
                     let call = json!({"index": calls, "function": {"arguments": chunk}});
@@ -247,11 +202,7 @@ fn chat(stream: &mut Stream<'_>, parts: &[Part], context: &Context<'_>) {
             calls += 1;
             continue;
         }
-        let key = if matches!(part, Part::Thinking(_)) {
-            "reasoning_content"
-        } else {
-            "content"
-        };
+        let key = if matches!(part, Part::Thinking(_)) { "reasoning_content" } else { "content" };
         for chunk in stream.chunks_of(part) {
             stream.push(Role::Chunk, delta(json!({key: chunk})));
         }
@@ -264,10 +215,7 @@ fn chat(stream: &mut Stream<'_>, parts: &[Part], context: &Context<'_>) {
         "refusal" => "content_filter",
         other => other,
     };
-    stream.push(
-        Role::Closing,
-        document(json!([{"index": 0, "delta": {}, "finish_reason": stop}])),
-    );
+    stream.push(Role::Closing, document(json!([{"index": 0, "delta": {}, "finish_reason": stop}])));
     if send_usage {
         let usage = stream.shape.usage;
         let prompt = usage.input + usage.cache_read + usage.cache_write;
