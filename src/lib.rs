@@ -1,6 +1,8 @@
 //! reagent: a coding agent for the terminal.
 
+pub mod compact;
 pub mod config;
+pub mod engine;
 pub mod hook;
 pub mod permission;
 pub mod protocol;

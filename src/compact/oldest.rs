@@ -15,7 +15,8 @@ const KEEP_ROUNDS: usize = 2;
 
 impl Compactor for DropOldest {
     fn overflowed(&mut self, messages: &[Arc<Message>], marker: MessageId) -> Vec<Edit> {
-        let Some(prompt) = messages.iter().rposition(|m| m.role == Role::User && m.source == Source::User) else {
+        let Some(prompt) = messages.iter().rposition(|m| m.role == Role::User && m.source == Source::User)
+        else {
             return Vec::new();
         };
         let rounds: Vec<usize> = starts(messages, prompt + 1);

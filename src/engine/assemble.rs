@@ -125,7 +125,9 @@ impl Assembler {
             match piece {
                 Piece::Text(text) if text.trim().is_empty() => {}
                 Piece::Text(text) => blocks.push(Block::Text { text }),
-                Piece::Thinking { text, signature } => blocks.push(Block::Thinking { thinking: text, signature }),
+                Piece::Thinking { text, signature } => {
+                    blocks.push(Block::Thinking { thinking: text, signature })
+                }
                 Piece::Own(block) => blocks.push(block),
                 Piece::Call { id, name, json, ended, .. } => {
                     let input = match arguments(&json, ended, &stop) {
@@ -277,7 +279,8 @@ mod tests {
 
     #[test]
     fn o_loop_04_a_cut_call_is_named_as_cut() {
-        let (_, why) = reply("{\"path\":\"out.txt\",\"content\":\"li", false, Ending::Stopped(StopReason::MaxTokens));
+        let (_, why) =
+            reply("{\"path\":\"out.txt\",\"content\":\"li", false, Ending::Stopped(StopReason::MaxTokens));
         assert!(why.unwrap().contains("output limit"));
         let (_, why) = reply("", true, Ending::Stopped(StopReason::MaxTokens));
         assert!(why.unwrap().contains("output limit"));

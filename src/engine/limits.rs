@@ -103,7 +103,10 @@ impl Repetition {
             let times = self.failures.entry(key).or_insert(0);
             *times += 1;
             if *times >= SAME_FAILURES {
-                return Some(format!("the same {} call failed the same way {times} times running", call.name));
+                return Some(format!(
+                    "the same {} call failed the same way {times} times running",
+                    call.name
+                ));
             }
         } else if fresh {
             self.failures.clear();
@@ -113,8 +116,9 @@ impl Repetition {
             return None;
         }
         self.stale += 1;
-        (self.stale >= STALE_CALLS)
-            .then(|| format!("the last {} calls only repeated earlier ones with the same results", self.stale))
+        (self.stale >= STALE_CALLS).then(|| {
+            format!("the last {} calls only repeated earlier ones with the same results", self.stale)
+        })
     }
 }
 
@@ -181,7 +185,12 @@ mod tests {
         let mut repetition = Repetition::default();
         for (n, (input, text, is_error)) in steps.enumerate() {
             let call = ToolCall { id: n.to_string(), name: "Bash".into(), input };
-            let result = ToolResult { call: n.to_string(), content: vec![Block::text(text)], is_error, details: Value::Null };
+            let result = ToolResult {
+                call: n.to_string(),
+                content: vec![Block::text(text)],
+                is_error,
+                details: Value::Null,
+            };
             if repetition.note(&call, &result).is_some() {
                 return Some(n + 1);
             }
@@ -212,12 +221,20 @@ mod tests {
         assert_eq!(run(timed), Some(3));
         // A test that fails the same way between edits is work, not a circle.
         let edits = (0..20).map(|n| {
-            if n % 2 == 0 { (json!({"test": 1}), "red".to_owned(), true) } else { (json!({"edit": n}), "ok".to_owned(), false) }
+            if n % 2 == 0 {
+                (json!({"test": 1}), "red".to_owned(), true)
+            } else {
+                (json!({"edit": n}), "ok".to_owned(), false)
+            }
         });
         assert_eq!(run(edits), None);
         // Reading the same file between does not help.
         let reading = (0..20).map(|n| {
-            if n % 2 == 0 { (json!({"edit": 1}), "no".to_owned(), true) } else { (json!({"read": 1}), "ok".to_owned(), false) }
+            if n % 2 == 0 {
+                (json!({"edit": 1}), "no".to_owned(), true)
+            } else {
+                (json!({"read": 1}), "ok".to_owned(), false)
+            }
         });
         assert_eq!(run(reading), Some(7));
     }

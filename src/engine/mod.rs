@@ -20,8 +20,8 @@ use crate::hook::HookBus;
 use crate::permission::PermissionGate;
 use crate::protocol::transcript::View;
 use crate::protocol::{
-    AgentPath, Block, Decision, Envelope, Event, Message, MessageId, PermissionRequest, Role, Source, StateChange,
-    ToolCall, ToolSpec, Usage,
+    AgentPath, Block, Decision, Envelope, Event, Message, MessageId, PermissionRequest, Role, Source,
+    StateChange, ToolCall, ToolSpec, Usage,
 };
 use crate::provider::ModelProvider;
 use crate::tool::{Journal, JournalError, ToolPool, Workspace};
@@ -144,7 +144,8 @@ impl QueryEngine {
 
     /// Rebuilds the conversation from a log by the fold that a live turn uses, and answers what a crash left open.
     pub async fn resume(&mut self, log: &[Envelope]) -> Result<(), JournalError> {
-        for envelope in log.iter().filter(|e| e.agent == self.agent) {
+        let agent = self.agent.clone();
+        for envelope in log.iter().filter(|e| e.agent == agent) {
             self.fold(envelope.seq, &envelope.event);
         }
         self.answer_open_calls().await
@@ -205,7 +206,12 @@ impl QueryEngine {
         }
     }
 
-    async fn add_message(&mut self, role: Role, source: Source, blocks: Vec<Block>) -> Result<(), JournalError> {
+    async fn add_message(
+        &mut self,
+        role: Role,
+        source: Source,
+        blocks: Vec<Block>,
+    ) -> Result<(), JournalError> {
         let origin = (role == Role::Assistant).then(|| self.seams.provider.info().id.clone());
         let message = Message { id: self.next_id(), role, source, origin, blocks };
         self.record(Event::MessageAdded { message }).await

@@ -128,7 +128,11 @@ impl QueryEngine {
     }
 
     /// A reply without calls ends the turn, unless something asks for more.
-    async fn without_calls(&mut self, reply: &Reply, turn: &mut Turn) -> Result<Option<TurnOutcome>, JournalError> {
+    async fn without_calls(
+        &mut self,
+        reply: &Reply,
+        turn: &mut Turn,
+    ) -> Result<Option<TurnOutcome>, JournalError> {
         let text = reply.text();
         match &reply.stop {
             Ending::Interrupted => return Ok(Some(TurnOutcome::Aborted)),
@@ -139,7 +143,9 @@ impl QueryEngine {
                     return Ok(Some(TurnOutcome::Error { message, kind: ErrorKind::Unavailable }));
                 }
                 self.emit(Event::Notice { text: format!("The reply broke off ({cause}); going on.") });
-                return self.tell("The connection broke off your last reply. Go on exactly where it stopped.").await;
+                return self
+                    .tell("The connection broke off your last reply. Go on exactly where it stopped.")
+                    .await;
             }
             Ending::Stopped(StopReason::MaxTokens | StopReason::ContextExceeded) => {
                 turn.cut += 1;
@@ -150,7 +156,9 @@ impl QueryEngine {
                     );
                     return Ok(Some(TurnOutcome::Error { message, kind: ErrorKind::Invalid }));
                 }
-                return self.tell("Your last reply reached the output limit. Go on exactly where it stopped.").await;
+                return self
+                    .tell("Your last reply reached the output limit. Go on exactly where it stopped.")
+                    .await;
             }
             Ending::Stopped(StopReason::Refusal) => return Ok(Some(TurnOutcome::Refusal { reason: text })),
             Ending::Stopped(StopReason::PauseTurn) => return Ok(None),
@@ -163,7 +171,9 @@ impl QueryEngine {
                 return Ok(Some(if turn.meter.rounds() > 2 { TurnOutcome::Completed } else { no_answer() }));
             }
             turn.nudged = true;
-            return self.tell("You ended your turn without a word. Give your answer, or go on with the work.").await;
+            return self
+                .tell("You ended your turn without a word. Give your answer, or go on with the work.")
+                .await;
         }
         if self.drain_interjections().await? {
             return Ok(None);

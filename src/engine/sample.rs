@@ -157,7 +157,10 @@ impl QueryEngine {
         self.record(Event::Compacted { tier: 0, edits }).await?;
         let after = self.view.messages().len();
         crate::stage!("compact.run", stage = "overflow", before = before, after = after);
-        let text = format!("The conversation did not fit the window: {} older messages were left out.", before - after);
+        let text = format!(
+            "The conversation did not fit the window: {} older messages were left out.",
+            before - after
+        );
         self.emit(Event::Notice { text });
         Ok(true)
     }
@@ -184,7 +187,9 @@ impl QueryEngine {
             message = format!("{message} (gave up after {attempts} attempts)");
         }
         if error.kind == Failure::ContextOverflow {
-            message = format!("{message}. Nothing more could be left out: start anew with /clear, or use a larger model.");
+            message = format!(
+                "{message}. Nothing more could be left out: start anew with /clear, or use a larger model."
+            );
         }
         if let Some(id) = &error.request_id {
             crate::stage!("api.error", request_id = %id);

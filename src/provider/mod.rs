@@ -1,5 +1,7 @@
 //! Model services behind one trait: a request goes out, a stream of model events comes back.
 
+pub(crate) mod retry;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;

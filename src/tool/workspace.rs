@@ -27,4 +27,13 @@ impl Workspace {
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
+
+    /// The same folders with nothing read yet, for a child agent.
+    #[must_use]
+    pub fn for_child(&self) -> Self {
+        Self { cwd: self.cwd.clone(), roots: self.roots.clone() }
+    }
+
+    /// Takes in what a resume rebuilds.
+    pub fn apply(&self, _change: &crate::protocol::StateChange) {}
 }

@@ -1,3 +1,9 @@
 //! Integration tests: real servers, real processes, real files.
 
+// `cfg(test)` lets Clippy's `allow-*-in-tests` reach the helper functions too.
+#[cfg(test)]
 mod architecture;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod support_test;
