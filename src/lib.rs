@@ -7,5 +7,6 @@ pub mod hook;
 pub mod permission;
 pub mod protocol;
 pub mod provider;
+pub mod session;
 pub mod tool;
 pub mod trace;
