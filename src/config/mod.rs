@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::protocol::Mode;
-use crate::trace::Mask;
+use crate::protocol::{Mask, Mode};
 
 pub use endpoint::{Effort, Endpoint, Protocol, Retry, Secret, Timers};
 pub use folders::Folders;
@@ -103,4 +102,17 @@ pub struct Config {
     pub mask: Mask,
     /// Things the user should know that stop nothing.
     pub warnings: Vec<String>,
+    /// What else was set, for a report; keys are only said to be set.
+    pub facts: Vec<Fact>,
+}
+
+/// One value for a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// Its name.
+    pub name: String,
+    /// The value as it may be shown.
+    pub value: String,
+    /// Its source.
+    pub origin: Origin,
 }

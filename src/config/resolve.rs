@@ -9,11 +9,10 @@ use serde_json::Value;
 use super::model::protocol_of;
 use super::settings::value_error;
 use super::{
-    Config, ConfigError, Effort, Endpoint, Folders, ModelChoice, Origin, Protocol, Retry, Secret, Settings,
-    Sourced, Timers,
+    Config, ConfigError, Effort, Endpoint, Fact, Folders, ModelChoice, Origin, Protocol, Retry, Secret,
+    Settings, Sourced, Timers,
 };
-use crate::protocol::Mode;
-use crate::trace::Mask;
+use crate::protocol::{Mask, Mode};
 
 /// The environment as it was at the start; an empty value counts as unset.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +37,7 @@ impl Env {
 
 /// What the command line said, parsed but not yet judged.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one field a flag")]
 pub struct Flags {
     /// `--cwd`, or the folder the process was started in.
     pub cwd: PathBuf,
@@ -97,7 +97,9 @@ pub fn resolve(flags: Flags, env: &Env) -> Result<Config, ConfigError> {
         .iter()
         .map(|dir| real_folder(&flags.cwd.join(dir), "--add-dir"))
         .collect::<Result<_, _>>()?;
-    let model = choose_model(&flags, env, &user, &mask)?;
+    let mut facts = Vec::new();
+    let model =
+        choose_model(&mut Layers { flags: &flags, env, user: &user, mask: &mask, facts: &mut facts })?;
     let user_origin = || Origin::User(user.path.clone());
 
     let effort = pick([
@@ -169,6 +171,7 @@ pub fn resolve(flags: Flags, env: &Env) -> Result<Config, ConfigError> {
         allow_write,
         retry,
         mask,
+        facts,
     })
 }
 
@@ -183,17 +186,22 @@ fn real_folder(path: &Path, flag: &str) -> Result<PathBuf, ConfigError> {
     }
 }
 
-fn choose_model(
-    flags: &Flags,
-    env: &Env,
-    user: &Settings,
-    mask: &Mask,
-) -> Result<Sourced<ModelChoice>, ConfigError> {
+/// What the choice of a model reads, and what it reports.
+struct Layers<'a> {
+    flags: &'a Flags,
+    env: &'a Env,
+    user: &'a Settings,
+    mask: &'a Mask,
+    facts: &'a mut Vec<Fact>,
+}
+
+fn choose_model(layers: &mut Layers<'_>) -> Result<Sourced<ModelChoice>, ConfigError> {
+    let (flags, env, user) = (layers.flags, layers.env, layers.user);
     if flags.mock {
         return Ok(Sourced::new(ModelChoice::Offline { chosen: true }, Origin::Flag("--mock")));
     }
-    let anthropic = Service::read(Protocol::Anthropic, flags, env, user, mask)?;
-    let openai = Service::read(Protocol::OpenAi, flags, env, user, mask)?;
+    let anthropic = Service::read(Protocol::Anthropic, layers)?;
+    let openai = Service::read(Protocol::OpenAi, layers)?;
     let named = pick([
         (flags.model.clone(), Origin::Flag("--model")),
         (env.switch("QUERY_MOCK").then(|| "offline".to_owned()), Origin::Env("QUERY_MOCK")),
@@ -206,7 +214,7 @@ fn choose_model(
         None => anthropic.env_model(env).or_else(|| openai.env_model(env)).or(of_file),
     };
     let Some(Sourced { value: name, origin }) = named else {
-        let service = [anthropic, openai].into_iter().find(|service| service.is_set_up());
+        let service = [anthropic, openai].into_iter().find(Service::is_set_up);
         let choice = match service {
             Some(service) => {
                 ModelChoice::Service { name: service.default_model(), endpoint: Box::new(service.endpoint) }
@@ -215,25 +223,19 @@ fn choose_model(
         };
         return Ok(Sourced::new(choice, Origin::Default));
     };
-    let choice = match name.as_str() {
-        "offline" | "mock" => ModelChoice::Offline { chosen: true },
-        "auto" => ModelChoice::Auto,
-        name => match name.strip_prefix("script:") {
-            Some(path) => ModelChoice::Script(flags.cwd.join(path)),
-            None => {
-                let (protocol, name) = protocol_of(name);
-                let service = match protocol {
-                    // A gateway may serve any model: the name decides only where both or neither are set up.
-                    Some(Protocol::Anthropic) if anthropic.is_set_up() || !openai.is_custom() => anthropic,
-                    Some(Protocol::OpenAi) if openai.is_set_up() || !anthropic.is_custom() => openai,
-                    Some(Protocol::Anthropic) => openai,
-                    Some(Protocol::OpenAi) => anthropic,
-                    None if openai.is_set_up() || !anthropic.is_custom() => openai,
-                    None => anthropic,
-                };
-                service.ready(name)?
-            }
-        },
+    let choice = match (name.as_str(), name.strip_prefix("script:")) {
+        ("offline" | "mock", _) => ModelChoice::Offline { chosen: true },
+        ("auto", _) => ModelChoice::Auto,
+        (_, Some(path)) => ModelChoice::Script(flags.cwd.join(path)),
+        (name, None) => {
+            let (protocol, name) = protocol_of(name);
+            // A gateway may serve any model: the name decides only where both or neither are set up.
+            let of_anthropic = match protocol {
+                Some(Protocol::Anthropic) => anthropic.is_set_up() || !openai.is_custom(),
+                Some(Protocol::OpenAi) | None => !openai.is_set_up() && anthropic.is_custom(),
+            };
+            if of_anthropic { anthropic } else { openai }.ready(name)?
+        }
     };
     Ok(Sourced::new(choice, origin))
 }
@@ -245,13 +247,8 @@ struct Service {
 }
 
 impl Service {
-    fn read(
-        protocol: Protocol,
-        flags: &Flags,
-        env: &Env,
-        user: &Settings,
-        mask: &Mask,
-    ) -> Result<Self, ConfigError> {
+    fn read(protocol: Protocol, layers: &mut Layers<'_>) -> Result<Self, ConfigError> {
+        let (flags, env, user) = (layers.flags, layers.env, layers.user);
         let (section, default, key_name, url_name) = match protocol {
             Protocol::Anthropic => {
                 ("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
@@ -259,8 +256,10 @@ impl Service {
             Protocol::OpenAi => ("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
         };
         let user_origin = || Origin::User(user.path.clone());
+        // The flag means an OpenAI-compatible server unless the model's name says otherwise.
+        let meant = flags.model.as_deref().and_then(|name| protocol_of(name).0).unwrap_or(Protocol::OpenAi);
         let url = pick([
-            (flags.base_url.clone(), Origin::Flag("--base-url")),
+            (flags.base_url.clone().filter(|_| meant == protocol), Origin::Flag("--base-url")),
             (env.get(url_name).map(str::to_owned), Origin::Env(url_name)),
             (user.text(&format!("{section}.baseUrl"))?, user_origin()),
         ]);
@@ -269,7 +268,13 @@ impl Service {
             (user.text(&format!("{section}.apiKey"))?, user_origin()),
         ]);
         if let Some(key) = &key {
-            mask.add(&key.value);
+            layers.mask.add(&key.value);
+            let name = format!("{section} key");
+            layers.facts.push(Fact { name, value: "set".to_owned(), origin: key.origin.clone() });
+        }
+        if let Some(url) = &url {
+            let name = format!("{section} url");
+            layers.facts.push(Fact { name, value: url.value.clone(), origin: url.origin.clone() });
         }
         let custom = url.is_some();
         let base_url =
@@ -298,7 +303,7 @@ impl Service {
     }
 
     fn is_custom(&self) -> bool {
-        self.custom && self.endpoint.key.is_some() || self.custom
+        self.custom
     }
 
     fn env_model(&self, env: &Env) -> Option<Sourced<String>> {

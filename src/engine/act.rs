@@ -158,7 +158,7 @@ impl QueryEngine {
             let block = self.masked(block);
             done.result.content.push(self.capped(block, &done.call).await?);
         }
-        crate::stage!("tool.end", name = %done.call.name, id = %done.call.id, ok = !done.result.is_error);
+        crate::trace::stage!("tool.end", name = %done.call.name, id = %done.call.id, ok = !done.result.is_error);
         effects.append(&mut done.effects);
         if !done.context.is_empty() {
             effects.push(self.inject(Source::Hook, done.context.join("\n")));
@@ -199,7 +199,7 @@ impl QueryEngine {
         for effect in effects {
             match effect {
                 Effect::Inject(message) => {
-                    self.add_message(message.role, message.source, message.blocks).await?
+                    self.add_message(message.role, message.source, message.blocks).await?;
                 }
                 Effect::State(change) => self.record(Event::StateChanged { change }).await?,
                 // Until the tiers exist, the window looks after itself when it overflows.
@@ -238,7 +238,7 @@ impl Running<'_> {
             return Ok(Finished { call, result, effects: vec![], context });
         }
         self.seams.journal.record(self.agent, &Event::ToolStarted { call: call.clone() }).await?;
-        crate::stage!("tool.start", name = %call.name, id = %call.id);
+        crate::trace::stage!("tool.start", name = %call.name, id = %call.id);
         let progress = Live { seams: self.seams, agent: self.agent, call: &call.id };
         let cx = ToolCx {
             agent: self.agent,

@@ -126,6 +126,7 @@ impl QueryEngine {
 }
 
 /// What a refusal means for the turn.
+#[derive(Clone, Copy)]
 enum Answer {
     GoOn,
     EndTurn,

@@ -1,5 +1,6 @@
 //! One model call with its recovery: retries, the output limit, an overflowing window, a cut stream.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,8 +73,7 @@ impl QueryEngine {
                             continue;
                         }
                     }
-                    let jitter = f64::from(u32::from(self.view.messages().len() as u16)) * 0.618_034 % 1.0;
-                    let Some(wait) = retry::wait(&self.config.retry, &error, attempts, jitter) else {
+                    let Some(wait) = retry::wait(&self.config.retry, &error, attempts, jitter()) else {
                         return Ok(Sampled::Ended(self.failed(&error, attempts)));
                     };
                     attempts += 1;
@@ -103,7 +103,7 @@ impl QueryEngine {
 
     async fn receive(&self, tools: &[ToolSpec], into: &mut Assembler) -> Result<StopReason, ProviderError> {
         let info = self.seams.provider.info();
-        crate::stage!(
+        crate::trace::stage!(
             "api.request",
             messages = self.view.messages().len(),
             tools = tools.len(),
@@ -142,7 +142,7 @@ impl QueryEngine {
         if self.output_limit >= most {
             return false;
         }
-        crate::stage!("api.retry", reason = "max_tokens", from = self.output_limit, to = most);
+        crate::trace::stage!("api.retry", reason = "max_tokens", from = self.output_limit, to = most);
         self.output_limit = most;
         true
     }
@@ -156,7 +156,7 @@ impl QueryEngine {
         }
         self.record(Event::Compacted { tier: 0, edits }).await?;
         let after = self.view.messages().len();
-        crate::stage!("compact.run", stage = "overflow", before = before, after = after);
+        crate::trace::stage!("compact.run", stage = "overflow", before = before, after = after);
         let text = format!(
             "The conversation did not fit the window: {} older messages were left out.",
             before - after
@@ -167,7 +167,7 @@ impl QueryEngine {
 
     fn announce_retry(&self, attempt: u32, wait: Duration, reason: &str) {
         let after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        crate::stage!("api.retry", attempt = attempt, after_ms = after_ms, reason = %reason);
+        crate::trace::stage!("api.retry", attempt = attempt, after_ms = after_ms, reason = %reason);
         self.emit(Event::Retrying { attempt, after_ms, reason: reason.to_owned() });
     }
 
@@ -192,7 +192,7 @@ impl QueryEngine {
             );
         }
         if let Some(id) = &error.request_id {
-            crate::stage!("api.error", request_id = %id);
+            crate::trace::stage!("api.error", request_id = %id);
         }
         TurnOutcome::Error { message, kind: error.outcome_kind() }
     }
@@ -201,6 +201,12 @@ impl QueryEngine {
 /// Whether a failure in mid-reply is one of the connection or the service, so that going on makes sense.
 fn recoverable(error: &ProviderError) -> bool {
     matches!(error.kind, Failure::Transient { .. } | Failure::Unreachable | Failure::Cut)
+}
+
+/// A random number from 0 to 1, so that many clients do not come back in step.
+fn jitter() -> f64 {
+    let random = RandomState::new().build_hasher().finish();
+    f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 fn spelled(duration: Duration) -> String {

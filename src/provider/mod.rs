@@ -1,6 +1,8 @@
 //! Model services behind one trait: a request goes out, a stream of model events comes back.
 
 pub(crate) mod retry;
+pub mod stub;
+pub use stub::{Catalog, Offline, Scripted, connect, probe};
 
 use std::fmt::Debug;
 use std::sync::Arc;

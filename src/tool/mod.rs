@@ -178,3 +178,6 @@ impl ToolPool for FixedPool {
         self.0.clone()
     }
 }
+pub fn builtin(_: crate::process::Supervisor) -> Vec<Arc<dyn Tool>> {
+    vec![]
+}
