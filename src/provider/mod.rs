@@ -1,8 +1,17 @@
 //! Model services behind one trait: a request goes out, a stream of model events comes back.
 
-pub(crate) mod retry;
-pub mod stub;
-pub use stub::{Catalog, Offline, Scripted, connect, probe};
+mod anthropic;
+mod catalog;
+mod cause;
+mod connect;
+mod failure;
+mod http;
+mod openai;
+mod probe;
+mod reply;
+mod retry;
+mod sse;
+mod text_calls;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,6 +22,11 @@ use futures_util::stream::BoxStream;
 
 use crate::config::Effort;
 use crate::protocol::{Block, ErrorKind, Message, ModelId, StopReason, ToolSpec, Usage};
+
+pub use catalog::{Alias, Catalog, DEFAULT_MAX_OUTPUT, DEFAULT_WINDOW};
+pub use connect::connect;
+pub use probe::{Candidate, LocalKind, LocalServer, find_local};
+pub use retry::{given_up, next_wait, spoken};
 
 /// A model at a service. Dropping the stream cancels the call.
 #[async_trait]
