@@ -1,5 +1,8 @@
 //! Model services behind one trait: a request goes out, a stream of model events comes back.
 
+mod asked;
+pub mod offline;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
