@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::StartError;
 use crate::config::{Endpoint, ModelChoice, Protocol, Timers};
-use crate::provider::{self, Catalog, ModelProvider, Offline, Scripted};
+use crate::provider::offline::OfflineModel;
+use crate::provider::scripted::Scripted;
+use crate::provider::{self, Candidate, Catalog, ModelProvider};
 
 /// A local model server that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,14 +31,14 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(choice: ModelChoice, models: &Value) -> Result<Self, StartError> {
-        let catalog = Catalog::with_overrides(models).map_err(|e| StartError::Usage(e.clone()))?;
+        let catalog = Catalog::with_overrides(models).map_err(StartError::Usage)?;
         Ok(Self { choice, catalog })
     }
 
     /// The model that the configuration names.
     pub(super) async fn chosen(&self) -> Result<Arc<dyn ModelProvider>, StartError> {
         match &self.choice {
-            ModelChoice::Offline { .. } => Ok(Arc::new(Offline::new())),
+            ModelChoice::Offline { .. } => Ok(Arc::new(OfflineModel::default())),
             ModelChoice::Script(path) => script(path),
             ModelChoice::Auto => {
                 let found = local_models().await;
@@ -58,7 +60,7 @@ impl Connector {
     /// Another model by name, at the service in use.
     pub(super) async fn named(&self, name: &str) -> Result<Arc<dyn ModelProvider>, StartError> {
         match (name, &self.choice) {
-            ("offline", _) => Ok(Arc::new(Offline::new())),
+            ("offline", _) => Ok(Arc::new(OfflineModel::default())),
             ("auto", _) => {
                 Box::pin(Self { choice: ModelChoice::Auto, catalog: self.catalog.clone() }.chosen()).await
             }
@@ -72,6 +74,8 @@ impl Connector {
     }
 
     fn service(&self, endpoint: &Endpoint, model: &str) -> Result<Arc<dyn ModelProvider>, StartError> {
+        let alias = self.catalog.resolve_alias(model);
+        let model = alias.as_ref().map_or(model, |alias| alias.model.as_str());
         provider::connect(endpoint, model, &self.catalog).map_err(|e| StartError::Usage(e.to_string()))
     }
 }
@@ -79,17 +83,17 @@ impl Connector {
 fn script(path: &Path) -> Result<Arc<dyn ModelProvider>, StartError> {
     match Scripted::load(path) {
         Ok(scripted) => Ok(Arc::new(scripted)),
-        Err(error) => Err(StartError::Usage(error.clone())),
+        Err(error) => Err(StartError::Usage(error.to_string())),
     }
 }
 
 /// Looks at the usual addresses of local servers.
 pub(super) async fn local_models() -> Vec<LocalModel> {
-    let found = provider::probe::local_servers().await;
+    let found = provider::find_local(&Candidate::usual()).await;
     found
         .into_iter()
         .map(|server| LocalModel {
-            server: server.kind.clone(),
+            server: server.kind.name().to_owned(),
             base_url: server.base_url,
             models: server.models,
         })

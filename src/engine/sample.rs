@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::QueryEngine;
 use super::assemble::{Assembler, Ending, Reply};
 use crate::protocol::{DeltaKind, ErrorKind, Event, StopReason, ToolSpec, TurnOutcome};
-use crate::provider::{Failure, ModelEvent, ProviderError, Request, retry};
+use crate::provider::{self, Failure, ModelEvent, ProviderError, Request};
 use crate::tool::JournalError;
 
 /// What a model call came to.
@@ -73,8 +73,9 @@ impl QueryEngine {
                             continue;
                         }
                     }
-                    let Some(wait) = retry::wait(&self.config.retry, &error, attempts, jitter()) else {
-                        return Ok(Sampled::Ended(self.failed(&error, attempts)));
+                    let Some(wait) = provider::next_wait(&self.config.retry, &error, attempts, jitter())
+                    else {
+                        return Ok(Sampled::Ended(self.failed(error, attempts)));
                     };
                     attempts += 1;
                     self.emit(Event::DeltaReset);
@@ -177,19 +178,12 @@ impl QueryEngine {
         message
     }
 
-    fn failed(&self, error: &ProviderError, attempts: u32) -> TurnOutcome {
-        let mut message = self.clean(error);
-        if let Failure::Transient { retry_after: Some(asked) } = error.kind
-            && asked > self.config.retry.max_server_wait
-        {
-            message = format!("{message} (the service asks to wait {}; try again then)", spelled(asked));
-        } else if attempts > 1 {
-            message = format!("{message} (gave up after {attempts} attempts)");
-        }
+    fn failed(&self, error: ProviderError, attempts: u32) -> TurnOutcome {
+        let error = provider::given_up(&self.config.retry, error, attempts);
+        let mut message = self.clean(&error);
         if error.kind == Failure::ContextOverflow {
-            message = format!(
-                "{message}. Nothing more could be left out: start anew with /clear, or use a larger model."
-            );
+            message
+                .push_str(". Nothing more could be left out: start anew with /clear, or use a larger model.");
         }
         if let Some(id) = &error.request_id {
             crate::trace::stage!("api.error", request_id = %id);
@@ -207,15 +201,6 @@ fn recoverable(error: &ProviderError) -> bool {
 fn jitter() -> f64 {
     let random = RandomState::new().build_hasher().finish();
     f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
-}
-
-fn spelled(duration: Duration) -> String {
-    match duration.as_secs() {
-        s if s >= 2 * 86_400 => format!("{} days", s / 86_400),
-        s if s >= 2 * 3_600 => format!("{} hours", s / 3_600),
-        s if s >= 120 => format!("{} minutes", s / 60),
-        s => format!("{s} s"),
-    }
 }
 
 /// The error of a reply that never came, though the service said nothing was wrong.

@@ -1,15 +1,18 @@
 //! Model services behind one trait: a request goes out, a stream of model events comes back.
 
 mod anthropic;
+mod asked;
 mod catalog;
 mod cause;
 mod connect;
 mod failure;
 mod http;
+pub mod offline;
 mod openai;
 mod probe;
 mod reply;
 mod retry;
+pub mod scripted;
 mod sse;
 mod text_calls;
 

@@ -13,7 +13,11 @@ use crate::protocol::transcript::{Needs, repaired};
 use crate::protocol::{Block, Message, Role, ToolSpec};
 use crate::provider::{Failure, ModelInfo, ProviderError, Request, ThinkingStyle};
 
-pub(super) fn body(info: &ModelInfo, request: Request<'_>, dialect: Dialect) -> Result<Vec<u8>, ProviderError> {
+pub(super) fn body(
+    info: &ModelInfo,
+    request: Request<'_>,
+    dialect: Dialect,
+) -> Result<Vec<u8>, ProviderError> {
     let spoken = with_words(request.messages);
     let needs = Needs { target: &info.id, signed_thinking: false, thinking_alone: false };
     let messages = repaired(&spoken, needs);
@@ -33,7 +37,8 @@ pub(super) fn body(info: &ModelInfo, request: Request<'_>, dialect: Dialect) -> 
         messages: wire,
         tools: request.tools.iter().map(WireTool::new).collect(),
         stream: true,
-        stream_options: (!dialect.has(Dialect::NO_STREAM_OPTIONS)).then_some(StreamOptions { include_usage: true }),
+        stream_options: (!dialect.has(Dialect::NO_STREAM_OPTIONS))
+            .then_some(StreamOptions { include_usage: true }),
         max_tokens: (!completion).then_some(request.max_output),
         max_completion_tokens: completion.then_some(request.max_output),
         reasoning_effort: request

@@ -1,0 +1,127 @@
+//! The requests that the offline model understands: patterns and what each one makes of its slots.
+
+mod chinese;
+mod english;
+mod wording;
+
+use std::sync::LazyLock;
+
+use super::quote::Masked;
+use super::request::{Counted, Form, Lines, Step};
+use super::template::{Slots, Template};
+use wording::{
+    content, countable, exact, file, glob, literal, name, path, place, question, range, replaceable, shell,
+    tools, word,
+};
+
+/// A way to say something, and how it becomes a step; `None` when the slots make no sense.
+type Rule = (&'static str, fn(&Slots<'_>) -> Option<Step>);
+
+static RULES: LazyLock<Vec<(Template, fn(&Slots<'_>) -> Option<Step>)>> = LazyLock::new(|| {
+    let all = english::RULES.iter().chain(chinese::RULES);
+    all.map(|(source, build)| (Template::new(source), *build)).collect()
+});
+
+/// The one step that this piece of a request asks for; the first rule that fits decides.
+pub(super) fn single(masked: &Masked, piece: &str) -> Option<Step> {
+    RULES.iter().find_map(|(template, build)| build(&template.fit(masked, piece)?))
+}
+
+fn list(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::List { pattern: glob(slots)?, place: place(slots)? })
+}
+
+fn list_named(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::List { pattern: name(&slots.get("text")?)?, place: place(slots)? })
+}
+
+fn find(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Find { text: word(&slots.get("text")?)?, form: Form::Exact, place: place(slots)? })
+}
+
+/// The request says that what follows is text.
+fn find_exact(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Find { text: exact(&slots.get("text")?)?, form: Form::Exact, place: place(slots)? })
+}
+
+fn find_regex(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Find { text: exact(&slots.get("text")?)?, form: Form::Regex, place: place(slots)? })
+}
+
+/// "Where is …": a file by its name, or a few words.
+fn locate(slots: &Slots<'_>) -> Option<Step> {
+    let text = slots.get("text")?;
+    if let Some(pattern) = file(&text) {
+        return Some(Step::List { pattern, place: place(slots)? });
+    }
+    let (text, form) = question(&text)?;
+    Some(Step::Find { text, form, place: place(slots)? })
+}
+
+fn definition(slots: &Slots<'_>) -> Option<Step> {
+    let (text, form) = question(&slots.get("text")?)?;
+    let form = if form == Form::Exact { Form::Definition } else { form };
+    Some(Step::Find { text, form, place: place(slots)? })
+}
+
+fn show(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Show { path: path(&slots.get("path")?)?, lines: None })
+}
+
+fn show_lines(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Show { path: path(&slots.get("path")?)?, lines: Some(range(&slots.get("range")?)?) })
+}
+
+fn show_head(slots: &Slots<'_>) -> Option<Step> {
+    let Lines { first: last, .. } = range(&slots.get("range")?)?;
+    Some(Step::Show { path: path(&slots.get("path")?)?, lines: Some(Lines { first: 1, last }) })
+}
+
+fn count_lines(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Count { what: Counted::Lines, place: place(slots)? })
+}
+
+fn count_files(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Count { what: Counted::Files(glob(slots)?), place: place(slots)? })
+}
+
+fn count_matches(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Count { what: Counted::Matches(word(&slots.get("text")?)?), place: place(slots)? })
+}
+
+/// "Count X" alone means text only where X looks like it.
+fn count_text(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Count { what: Counted::Matches(countable(&slots.get("text")?)?), place: place(slots)? })
+}
+
+fn replace(slots: &Slots<'_>) -> Option<Step> {
+    let (from, to) = replaceable(&slots.get("from")?, &slots.get("to")?)?;
+    Some(Step::Replace { path: path(&slots.get("path")?)?, from, to })
+}
+
+fn remove(slots: &Slots<'_>) -> Option<Step> {
+    let from = slots.get("from").filter(|from| from.quoted && !from.text.is_empty())?.text;
+    Some(Step::Replace { path: path(&slots.get("path")?)?, from, to: String::new() })
+}
+
+fn create(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Create { path: path(&slots.get("path")?)?, content: content(&slots.get("text")?)? })
+}
+
+/// The request says that what follows is the content.
+fn create_exact(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Create { path: path(&slots.get("path")?)?, content: literal(&slots.get("text")?) })
+}
+
+fn create_empty(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Create { path: path(&slots.get("path")?)?, content: String::new() })
+}
+
+fn run(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Run { command: shell(&slots.get("command")?)? })
+}
+
+fn delegate(slots: &Slots<'_>) -> Option<Step> {
+    let prompt = exact(&slots.get("prompt")?)?;
+    Some(Step::Delegate { prompt, tools: tools(slots) })
+}
