@@ -2,6 +2,7 @@
 
 mod asked;
 pub mod offline;
+pub mod scripted;
 
 use std::fmt::Debug;
 use std::sync::Arc;
