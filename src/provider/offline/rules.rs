@@ -14,10 +14,13 @@ use wording::{
     tools, word,
 };
 
-/// A way to say something, and how it becomes a step; `None` when the slots make no sense.
-type Rule = (&'static str, fn(&Slots<'_>) -> Option<Step>);
+/// How the slots of a pattern become a step; `None` when they make no sense.
+type Build = fn(&Slots<'_>) -> Option<Step>;
 
-static RULES: LazyLock<Vec<(Template, fn(&Slots<'_>) -> Option<Step>)>> = LazyLock::new(|| {
+/// A way to say something.
+type Rule = (&'static str, Build);
+
+static RULES: LazyLock<Vec<(Template, Build)>> = LazyLock::new(|| {
     let all = english::RULES.iter().chain(chinese::RULES);
     all.map(|(source, build)| (Template::new(source), *build)).collect()
 });

@@ -4,7 +4,7 @@ mod results;
 
 use super::plan::Answer;
 use super::request::{Counted, Form, Language, Place, Step};
-use results::{Listing, Matches, file_lines, listing, matches, outcome, total};
+use results::{Listing, Matches, content, listing, matches, outcome, total};
 
 /// What became of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,7 @@ impl Report {
 const MOST_FILES: usize = 20;
 const MOST_MATCHES: usize = 12;
 const MOST_LINES: usize = 40;
+const MOST_NOTES: usize = 4;
 const MOST_OUTPUT: usize = 8;
 const MOST_ERROR: usize = 8;
 
@@ -197,12 +198,14 @@ fn search(text: &str, place: &Place, found: &Matches, language: Language) -> Str
 }
 
 fn shown(path: &str, text: &str, language: Language) -> String {
-    let lines = file_lines(text);
+    let content = content(text);
+    let count = content.lines.len();
     let title = match language {
-        Language::English => format!("{path} ({}):", plural(lines.len(), "line", "lines")),
-        Language::Chinese => format!("{path}（{} 行）：", lines.len()),
+        Language::English => format!("{path} ({}):", plural(count, "line", "lines")),
+        Language::Chinese => format!("{path}（{count} 行）："),
     };
-    listed(&title, &lines, MOST_LINES, language)
+    let body = listed(&title, &content.lines, MOST_LINES, language);
+    if content.notes.is_empty() { body } else { listed(&body, &content.notes, MOST_NOTES, language) }
 }
 
 fn counted(what: &Counted, place: &Place, answer: &Answer, language: Language) -> String {
@@ -221,7 +224,7 @@ fn counted(what: &Counted, place: &Place, answer: &Answer, language: Language) -
         }
         Counted::Lines => {
             let numbers = total(&answer.text);
-            let (lines, files) = numbers.unwrap_or_else(|| (file_lines(&answer.text).len(), 1));
+            let (lines, files) = numbers.unwrap_or_else(|| (content(&answer.text).lines.len(), 1));
             match (english, files) {
                 (true, 0 | 1) => format!("{}{at}.", plural(lines, "line", "lines")),
                 (true, _) => format!("{}{at}, in {files} files.", plural(lines, "line", "lines")),
@@ -336,10 +339,12 @@ fn listed(title: &str, lines: &[String], most: usize, language: Language) -> Str
     }
     let left = lines.len().saturating_sub(most);
     if left > 0 {
-        out.push_str(&match language {
-            Language::English => format!("\n   … and {left} more"),
-            Language::Chinese => format!("\n   … 还有 {left} 行"),
-        });
+        let more = match language {
+            Language::English => format!("… and {left} more"),
+            Language::Chinese => format!("… 还有 {left} 行"),
+        };
+        out.push_str("\n   ");
+        out.push_str(&more);
     }
     out
 }

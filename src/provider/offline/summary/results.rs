@@ -85,10 +85,26 @@ fn tidy(line: &str) -> String {
     }
 }
 
-/// The lines of a file without the numbers before them.
-pub(super) fn file_lines(text: &str) -> Vec<String> {
-    let numbered: Vec<String> = text.lines().filter_map(without_number).map(str::to_owned).collect();
-    if numbered.is_empty() { text.lines().map(str::to_owned).collect() } else { numbered }
+/// What reading a file gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Content {
+    /// Without the numbers before them.
+    pub(super) lines: Vec<String>,
+    /// What the tool says beside them: that there is more, or that the file is as it was.
+    pub(super) notes: Vec<String>,
+}
+
+/// Numbered lines are the file's, all others the tool's.
+pub(super) fn content(text: &str) -> Content {
+    let mut content = Content { lines: Vec::new(), notes: Vec::new() };
+    for line in text.lines() {
+        match without_number(line) {
+            Some(own) => content.lines.push(own.to_owned()),
+            None if line.trim().is_empty() => {}
+            None => content.notes.push(line.to_owned()),
+        }
+    }
+    content
 }
 
 /// `     1\ttext` and `1→text`.
@@ -166,8 +182,10 @@ mod tests {
 
     #[test]
     fn files_lose_their_numbers() {
-        assert_eq!(file_lines("     1\ta\n     2\t\n    10\t  b\n[end]"), ["a", "", "  b"]);
-        assert_eq!(file_lines("plain\n"), ["plain"]);
+        let read = content("     1\ta\n     2\t\n    10\t  b\n\n[10 of 90 lines]");
+        assert_eq!(read.lines, ["a", "", "  b"]);
+        assert_eq!(read.notes, ["[10 of 90 lines]"]);
+        assert_eq!(content("unchanged\n").notes, ["unchanged"]);
     }
 
     #[test]
