@@ -185,7 +185,10 @@ fn folded(name: &str) -> String {
 fn longest<'a>(entries: &'a BTreeMap<String, Entry>, name: &str) -> Option<&'a Entry> {
     let whole = folded(name);
     let find = |name: &str| {
-        entries.iter().filter(|(known, _)| name.starts_with(known.as_str())).max_by_key(|(known, _)| known.len())
+        entries
+            .iter()
+            .filter(|(known, _)| name.starts_with(known.as_str()))
+            .max_by_key(|(known, _)| known.len())
     };
     let (_, entry) = find(&whole).or_else(|| find(whole.rsplit_once('/')?.1))?;
     Some(entry)
@@ -252,7 +255,10 @@ mod tests {
         assert_eq!(catalog.resolve_alias("best"), catalog.resolve_alias("opus"));
         assert_eq!(catalog.resolve_alias("mine"), Some(Alias { model: "house".to_owned(), protocol: None }));
         assert_eq!(catalog.resolve_alias("house"), None);
-        assert_eq!(catalog.resolve_alias("deepseek").and_then(|alias| alias.protocol), Some(Protocol::OpenAi));
+        assert_eq!(
+            catalog.resolve_alias("deepseek").and_then(|alias| alias.protocol),
+            Some(Protocol::OpenAi)
+        );
     }
 
     #[test]

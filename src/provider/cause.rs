@@ -20,7 +20,9 @@ pub(crate) fn of(error: &reqwest::Error, place: &str) -> ProviderError {
             ),
             rustls::Error::InvalidMessage(_) => (
                 Failure::Invalid,
-                format!("TLS with {place} failed: {tls}. If the server speaks plain HTTP, write http:// in its base URL"),
+                format!(
+                    "TLS with {place} failed: {tls}. If the server speaks plain HTTP, write http:// in its base URL"
+                ),
             ),
             other => (Failure::Unreachable, format!("TLS with {place} failed: {other}")),
         };

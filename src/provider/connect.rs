@@ -12,7 +12,11 @@ use crate::protocol::ModelId;
 /// Gets a model of an endpoint ready; no connection is made. `model` is its name at the service, aliases resolved.
 ///
 /// Fails if the base URL, the key or a CA file can't be used; the message says which.
-pub fn connect(endpoint: &Endpoint, model: &str, catalog: &Catalog) -> Result<Arc<dyn ModelProvider>, ProviderError> {
+pub fn connect(
+    endpoint: &Endpoint,
+    model: &str,
+    catalog: &Catalog,
+) -> Result<Arc<dyn ModelProvider>, ProviderError> {
     let mut info = catalog.lookup(model);
     match endpoint.protocol {
         Protocol::Anthropic => {

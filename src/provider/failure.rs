@@ -49,7 +49,7 @@ impl ErrorReply {
             .map(str::to_owned)
             .or_else(|| words(inner))
             .or_else(|| words(value))
-            .or_else(|| value.get("error").map(Value::to_string))?;
+            .or_else(|| value.get("error").filter(|error| !error.is_null()).map(Value::to_string))?;
         let field = |name: &str| {
             let found = inner.get(name).or_else(|| value.get(name));
             match found {
@@ -249,7 +249,11 @@ fn without_tags(page: &str) -> String {
         rest = tag_on.split_once(close).map_or("", |(_, after)| after);
     }
     out.push_str(rest);
-    out.replace("&nbsp;", " ").replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+    out.replace("&nbsp;", " ")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&amp;", "&")
 }
 
 #[cfg(test)]
@@ -303,8 +307,18 @@ mod tests {
                 wait,
                 Failure::Transient { retry_after: wait },
             ),
-            (429, r#"{"error":{"message":"Request too large for gpt-4o on tokens"}}"#, None, Failure::ContextOverflow),
-            (400, r#"{"error":{"message":"Your credit balance is too low to access"}}"#, None, Failure::Quota),
+            (
+                429,
+                r#"{"error":{"message":"Request too large for gpt-4o on tokens"}}"#,
+                None,
+                Failure::ContextOverflow,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Your credit balance is too low to access"}}"#,
+                None,
+                Failure::Quota,
+            ),
             (408, "", None, transient),
             (409, "", None, transient),
             (500, "", None, transient),
@@ -314,8 +328,18 @@ mod tests {
             (400, r#"{"error":{"code":"model_not_found","message":"x"}}"#, None, Failure::NotFound),
             (400, r#"{"error":"model 'x' not found"}"#, None, Failure::NotFound),
             (413, "", None, Failure::ContextOverflow),
-            (400, r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}"#, None, Failure::ContextOverflow),
-            (400, r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, None, Failure::ContextOverflow),
+            (
+                400,
+                r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}"#,
+                None,
+                Failure::ContextOverflow,
+            ),
+            (
+                400,
+                r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#,
+                None,
+                Failure::ContextOverflow,
+            ),
             (
                 400,
                 r#"{"error":{"code":400,"message":"x","type":"exceed_context_size_error","n_ctx":8192}}"#,
@@ -351,7 +375,10 @@ mod tests {
             (json!({"error": {"type": "rate_limit_error", "message": "x"}}), transient),
             (json!({"error": {"type": "authentication_error", "message": "x"}}), Failure::Auth),
             (json!({"error": {"type": "invalid_request_error", "message": "x"}}), Failure::Invalid),
-            (json!({"error": {"type": "invalid_request_error", "message": "prompt is too long"}}), Failure::ContextOverflow),
+            (
+                json!({"error": {"type": "invalid_request_error", "message": "prompt is too long"}}),
+                Failure::ContextOverflow,
+            ),
             (json!({"error": {"type": "billing_error", "message": "x"}}), Failure::Quota),
             (json!({"error": {"code": 401, "message": "x"}}), Failure::Auth),
             (json!({"error": {"code": 502, "message": "x"}}), transient),

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER,
+};
 use http::{HeaderValue, StatusCode};
 use reqwest::{Certificate, Client, Response, Url};
 
@@ -145,7 +147,10 @@ pub(crate) fn parsed(base_url: &str) -> Result<Url, ProviderError> {
     let base = base_url.trim();
     let wrong = |why: &str| ProviderError::new(Failure::Invalid, format!("'{}' {why}", one_line(base, 200)));
     if !base.contains("://") {
-        return Err(wrong(&format!("is no base URL: it needs a scheme, as in http://{}", one_line(base, 200))));
+        return Err(wrong(&format!(
+            "is no base URL: it needs a scheme, as in http://{}",
+            one_line(base, 200)
+        )));
     }
     let url = Url::parse(base).map_err(|error| wrong(&format!("is no base URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -242,7 +247,10 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ProviderError> {
         Protocol::OpenAi => (AUTHORIZATION, format!("Bearer {key}")),
     };
     let mut value = HeaderValue::from_str(&text).map_err(|_| {
-        ProviderError::new(Failure::Auth, "the key holds characters that no key has; set it anew, without quotes")
+        ProviderError::new(
+            Failure::Auth,
+            "the key holds characters that no key has; set it anew, without quotes",
+        )
     })?;
     value.set_sensitive(true);
     headers.insert(name, value);

@@ -4,6 +4,8 @@ mod anthropic;
 mod catalog;
 mod cause;
 mod connect;
+#[cfg(test)]
+mod exchange_tests;
 mod failure;
 mod http;
 mod openai;
@@ -11,6 +13,8 @@ mod probe;
 mod reply;
 mod retry;
 mod sse;
+#[cfg(test)]
+mod testing;
 mod text_calls;
 
 use std::fmt::Debug;

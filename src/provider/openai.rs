@@ -5,6 +5,11 @@ mod decode;
 mod encode;
 mod loose;
 
+#[cfg(test)]
+mod decode_tests;
+#[cfg(test)]
+mod encode_tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -56,9 +61,19 @@ impl Dialect {
             return Some(Self(self.0 | Self::NO_EFFORT));
         }
         let refused = if self.has(Self::COMPLETION_TOKENS) { "max_completion_tokens" } else { "max_tokens" };
-        let unknown = ["nsupported", "not supported", "nrecognized", "nknown", "xtra", "ermitted", "nexpected", "nstead"];
+        let unknown = [
+            "nsupported",
+            "not supported",
+            "nrecognized",
+            "nknown",
+            "xtra",
+            "ermitted",
+            "nexpected",
+            "nstead",
+        ];
         // A limit that is only too large is the engine's to lower.
-        (names(refused) && unknown.iter().any(|word| names(word))).then_some(Self(self.0 ^ Self::COMPLETION_TOKENS))
+        (names(refused) && unknown.iter().any(|word| names(word)))
+            .then_some(Self(self.0 ^ Self::COMPLETION_TOKENS))
     }
 }
 
@@ -124,7 +139,8 @@ impl ModelProvider for OpenAi {
                 },
             }
         };
-        let text_calls = (self.text_calls && !request.tools.is_empty()).then(|| TextCalls::new(request.tools));
+        let text_calls =
+            (self.text_calls && !request.tools.is_empty()).then(|| TextCalls::new(request.tools));
         Ok(reply::events(Arc::clone(&self.service), response, Box::new(Decoder::new(text_calls))))
     }
 }
@@ -138,9 +154,21 @@ mod tests {
         for (base, want, name) in [
             ("https://api.openai.com", "https://api.openai.com/v1/chat/completions", "openai"),
             ("https://api.openai.com/v1/", "https://api.openai.com/v1/chat/completions", "openai"),
-            ("https://api.deepseek.com", "https://api.deepseek.com/v1/chat/completions", "openai(api.deepseek.com)"),
-            ("https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1/chat/completions", "openai(openrouter.ai)"),
-            ("http://127.0.0.1:11434", "http://127.0.0.1:11434/v1/chat/completions", "openai(127.0.0.1:11434)"),
+            (
+                "https://api.deepseek.com",
+                "https://api.deepseek.com/v1/chat/completions",
+                "openai(api.deepseek.com)",
+            ),
+            (
+                "https://openrouter.ai/api/v1",
+                "https://openrouter.ai/api/v1/chat/completions",
+                "openai(openrouter.ai)",
+            ),
+            (
+                "http://127.0.0.1:11434",
+                "http://127.0.0.1:11434/v1/chat/completions",
+                "openai(127.0.0.1:11434)",
+            ),
             ("http://h:1/v1/chat/completions", "http://h:1/v1/chat/completions", "openai(h:1)"),
             ("http://h:1/d?api-version=2", "http://h:1/d/chat/completions?api-version=2", "openai(h:1)"),
         ] {
@@ -159,11 +187,21 @@ mod tests {
         };
         let own = Dialect::COMPLETION_TOKENS;
         for (from, status, message, want) in [
-            (0, 400, "Unrecognized request argument supplied: stream_options", Some(Dialect::NO_STREAM_OPTIONS)),
+            (
+                0,
+                400,
+                "Unrecognized request argument supplied: stream_options",
+                Some(Dialect::NO_STREAM_OPTIONS),
+            ),
             (0, 422, "body.stream_options: Extra inputs are not permitted", Some(Dialect::NO_STREAM_OPTIONS)),
             (Dialect::NO_STREAM_OPTIONS, 400, "stream_options", None),
             (0, 500, "stream_options", None),
-            (0, 400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", Some(own)),
+            (
+                0,
+                400,
+                "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+                Some(own),
+            ),
             (own, 400, "unknown field max_completion_tokens", Some(0)),
             (0, 400, "max_tokens is too large: 9", None),
             (own, 400, "Unsupported value: 'reasoning_effort'", Some(own | Dialect::NO_EFFORT)),

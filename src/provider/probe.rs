@@ -103,7 +103,8 @@ async fn look(client: &Client, candidate: &Candidate) -> Option<LocalServer> {
             let reply = get("/api/v0/models").await?;
             let list = reply.get("data")?.as_array()?;
             // The `state` of a model is a field of LM Studio's own.
-            let own = reply.get("object")?.as_str()? == "list" && list.iter().all(|model| model.get("state").is_some());
+            let own = reply.get("object")?.as_str()? == "list"
+                && list.iter().all(|model| model.get("state").is_some());
             own.then(|| names(&reply, "data", "id"))?.into()
         }
         LocalKind::LlamaCpp => {
@@ -111,7 +112,11 @@ async fn look(client: &Client, candidate: &Candidate) -> Option<LocalServer> {
             get("/v1/models").await.map(|reply| names(&reply, "data", "id"))
         }
     };
-    Some(LocalServer { kind: candidate.kind, base_url: format!("{root}/v1"), models: models.unwrap_or_default() })
+    Some(LocalServer {
+        kind: candidate.kind,
+        base_url: format!("{root}/v1"),
+        models: models.unwrap_or_default(),
+    })
 }
 
 async fn json(client: &Client, url: String) -> Option<Value> {

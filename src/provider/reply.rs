@@ -166,7 +166,8 @@ impl Reader {
     fn take(&mut self, chunk: &Bytes) {
         self.alive |= !chunk.is_empty();
         if let Shape::Unknown = self.shape {
-            let first = chunk.iter().find(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0xEF | 0xBB | 0xBF));
+            let first =
+                chunk.iter().find(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0xEF | 0xBB | 0xBF));
             match first {
                 // Blank lines and a byte order mark open an event stream as well.
                 None => {}
@@ -253,7 +254,8 @@ impl Reader {
         }
         self.unreadable += 1;
         if self.unreadable > MAX_UNREADABLE {
-            let text = format!("{} sends events that are no JSON: {}", self.service.place, self.first_unreadable);
+            let text =
+                format!("{} sends events that are no JSON: {}", self.service.place, self.first_unreadable);
             self.fail(ProviderError::new(Failure::Transient { retry_after: None }, text));
         }
     }

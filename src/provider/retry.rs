@@ -116,7 +116,12 @@ mod tests {
             (&ProviderError::new(Failure::ContextOverflow, ""), 1, 0.0, None),
             (&ProviderError::new(Failure::NoModel, ""), 1, 0.0, None),
         ] {
-            assert_eq!(ms(error, attempts, jitter), want, "{:?} after {attempts}, jitter {jitter}", error.kind);
+            assert_eq!(
+                ms(error, attempts, jitter),
+                want,
+                "{:?} after {attempts}, jitter {jitter}",
+                error.kind
+            );
         }
     }
 

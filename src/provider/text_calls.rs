@@ -163,7 +163,9 @@ impl TextCalls {
             let from_tag = self.held.split_off(at);
             let prose = std::mem::replace(&mut self.held, from_tag);
             show(prose, out);
-            if let Some(tag) = [Tag::ToolCall, Tag::Function].into_iter().find(|t| self.held.starts_with(t.opening())) {
+            if let Some(tag) =
+                [Tag::ToolCall, Tag::Function].into_iter().find(|t| self.held.starts_with(t.opening()))
+            {
                 self.state = State::Tag { tag, searched: 0 };
             } else if TOOL_CALL.starts_with(&self.held) || FUNCTION.starts_with(&self.held) {
                 return;
@@ -209,7 +211,10 @@ impl TextCalls {
         match tag {
             Tag::ToolCall => {
                 let inner = inner.trim_start();
-                inner.is_empty() || inner.starts_with('{') || inner.starts_with(FUNCTION) || FUNCTION.starts_with(inner)
+                inner.is_empty()
+                    || inner.starts_with('{')
+                    || inner.starts_with(FUNCTION)
+                    || FUNCTION.starts_with(inner)
             }
             Tag::Function => match inner.split_once('>') {
                 Some((name, _)) => find(&self.tools, name.trim()).is_some(),
@@ -338,7 +343,11 @@ mod tests {
         let schema = json!({"type": "object", "properties": {
             "path": {"type": "string"}, "limit": {"type": "integer"}, "content": {"type": "string"}}});
         ["read", "Write", "GREP", "grep"]
-            .map(|name| ToolSpec { name: name.to_owned(), description: String::new(), input_schema: schema.clone() })
+            .map(|name| ToolSpec {
+                name: name.to_owned(),
+                description: String::new(),
+                input_schema: schema.clone(),
+            })
             .to_vec()
     }
 
@@ -354,7 +363,9 @@ mod tests {
         for piece in out {
             match piece {
                 Piece::Text(piece) => text.push_str(&piece),
-                Piece::Call { name, arguments } => calls.push((name, serde_json::from_str(&arguments).unwrap())),
+                Piece::Call { name, arguments } => {
+                    calls.push((name, serde_json::from_str(&arguments).unwrap()))
+                }
             }
         }
         (text, calls)
@@ -369,7 +380,11 @@ mod tests {
         let want: Vec<(String, Value)> = calls.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect();
         for size in [1, 5, 1000] {
             let pieces = by_letters(content, size);
-            assert_eq!(run(pieces.iter().map(String::as_str)), (text.to_owned(), want.clone()), "{content} by {size}");
+            assert_eq!(
+                run(pieces.iter().map(String::as_str)),
+                (text.to_owned(), want.clone()),
+                "{content} by {size}"
+            );
         }
     }
 
@@ -400,9 +415,9 @@ mod tests {
             &[read.clone(), ("Write", json!({}))],
         );
         check(
-            "<function=Write><parameter=content>a</parameter> </function> b</parameter>\n<parameter=limit>3</parameter></function>",
+            "<function=Write><parameter=content>a</function> b</parameter> c</parameter>\n<parameter=limit>3</parameter></function>",
             "",
-            &[("Write", json!({"content": "a</parameter> </function> b", "limit": 3}))],
+            &[("Write", json!({"content": "a</function> b</parameter> c", "limit": 3}))],
         );
         check(
             r#"<tool_call>{"name":"Write","arguments":{"content":"</tool_call>"}}</tool_call>"#,

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::protocol::{Block, StopReason, Usage};
+use crate::provider::ModelEvent;
 use crate::provider::failure::ErrorReply;
 use crate::provider::reply::{Decode, Flow, fresh_call_id};
 use crate::provider::sse::SseEvent;
-use crate::provider::ModelEvent;
 
 /// Reads one reply.
 #[derive(Debug, Default)]
@@ -25,11 +25,19 @@ pub(super) struct Decoder {
 enum Open {
     Text,
     /// The signature may come in pieces.
-    Thinking { signature: String },
+    Thinking {
+        signature: String,
+    },
     /// Its input as it stood in the start, for servers that send it whole there.
-    Call { input: Value, pieces: bool },
+    Call {
+        input: Value,
+        pieces: bool,
+    },
     /// Kept as it came; a streamed input is put back in.
-    Own { block: Value, input: String },
+    Own {
+        block: Value,
+        input: String,
+    },
 }
 
 /// All fields of all events; which of them count depends on `type`.
@@ -71,7 +79,11 @@ impl Decode for Decoder {
     fn event(&mut self, event: &SseEvent, out: &mut VecDeque<ModelEvent>) -> Result<Flow, ErrorReply> {
         let Ok(parsed) = serde_json::from_str::<Event<'_>>(&event.data) else {
             // An error may be plain text.
-            return if event.name == "error" { Err(ErrorReply::read(event.data.as_bytes())) } else { Ok(Flow::Unreadable) };
+            return if event.name == "error" {
+                Err(ErrorReply::read(event.data.as_bytes()))
+            } else {
+                Ok(Flow::Unreadable)
+            };
         };
         let kind = parsed.r#type.as_deref().unwrap_or(&event.name);
         if kind == "error" || parsed.error.as_ref().is_some_and(|error| !error.is_null()) {
@@ -147,9 +159,13 @@ impl Decoder {
                 Open::Thinking { signature: text(&mut block, "signature") }
             }
             "tool_use" => {
-                let id = Some(text(&mut block, "id")).filter(|id| !id.is_empty()).unwrap_or_else(fresh_call_id);
+                let id =
+                    Some(text(&mut block, "id")).filter(|id| !id.is_empty()).unwrap_or_else(fresh_call_id);
                 out.push_back(ModelEvent::ToolStart { key: index, id, name: text(&mut block, "name") });
-                Open::Call { input: block.get_mut("input").map(Value::take).unwrap_or_default(), pieces: false }
+                Open::Call {
+                    input: block.get_mut("input").map(Value::take).unwrap_or_default(),
+                    pieces: false,
+                }
             }
             _ => Open::Own { block, input: String::new() },
         };

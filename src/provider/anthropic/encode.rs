@@ -62,7 +62,12 @@ impl Body {
             stream: true,
             system: (!request.system.trim().is_empty())
                 .then(|| [WireBlock::Text { text: request.system, cache_control: Some(MARK) }]),
-            tools: request.tools.iter().enumerate().map(|(at, spec)| WireTool::new(spec, at == last)).collect(),
+            tools: request
+                .tools
+                .iter()
+                .enumerate()
+                .map(|(at, spec)| WireTool::new(spec, at == last))
+                .collect(),
             messages: wire,
             thinking: thinking.switch,
             output_config: thinking.effort.map(|effort| OutputConfig { effort }),
@@ -110,9 +115,7 @@ impl Thinking {
                 None => plain,
                 Some(Effort::None) if open == OpenRound::Thought => plain,
                 Some(Effort::None) => Self { switch: Some(Switch::Disabled), ..plain },
-                Some(effort) => {
-                    Self { switch: Some(Switch::Adaptive), effort: Some(effort.name()), ..plain }
-                }
+                Some(effort) => Self { switch: Some(Switch::Adaptive), effort: Some(effort.name()), ..plain },
             },
             ThinkingStyle::Budget | ThinkingStyle::Effort => {
                 let wanted = match (open, request.effort.and_then(budget)) {
@@ -237,7 +240,10 @@ impl<'a> WireMessage<'a> {
             Role::User => ("user", message.blocks.iter().filter_map(|b| said(b, info)).collect()),
             Role::Assistant => {
                 let origin = message.origin.as_ref();
-                ("assistant", message.blocks.iter().filter_map(|b| answered(b, info, origin)).collect::<Vec<_>>())
+                (
+                    "assistant",
+                    message.blocks.iter().filter_map(|b| answered(b, info, origin)).collect::<Vec<_>>(),
+                )
             }
         };
         let mut content = content;
@@ -309,7 +315,9 @@ impl<'a> WireBlock<'a> {
 fn said<'a>(block: &'a Block, info: &ModelInfo) -> Option<WireBlock<'a>> {
     match block {
         Block::Text { text } => Some(WireBlock::text(text)),
-        Block::Image { .. } if !info.images => Some(WireBlock::text("(a picture that this model cannot see)")),
+        Block::Image { .. } if !info.images => {
+            Some(WireBlock::text("(a picture that this model cannot see)"))
+        }
         Block::Image { media_type, data } => {
             let source = ImageSource { r#type: "base64", media_type, data };
             Some(WireBlock::Image { source, cache_control: None })

@@ -127,11 +127,18 @@ impl Calls {
     }
 
     /// Which call a delta goes on with; `None` if it begins one.
-    fn find(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>, arguments: &str) -> Option<usize> {
+    fn find(
+        &self,
+        index: Option<u64>,
+        id: Option<&str>,
+        name: Option<&str>,
+        arguments: &str,
+    ) -> Option<usize> {
         let last = |test: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(test);
         if let Some(id) = id {
             let same = |call: &Call| {
-                call.id.as_deref() == Some(id) && (call.index.is_none() || index.is_none() || call.index == index)
+                call.id.as_deref() == Some(id)
+                    && (call.index.is_none() || index.is_none() || call.index == index)
             };
             if let Some(at) = last(&same) {
                 return Some(at);
@@ -149,7 +156,8 @@ impl Calls {
             // Servers that count every call as 0 are known, and others that make up a new id for each delta.
             (Some(_), Some(_)) => name.is_some(),
             (Some(_) | None, _) => {
-                let again = name.is_some() && !call.name.is_empty() && !arguments.is_empty() && call.is_whole();
+                let again =
+                    name.is_some() && !call.name.is_empty() && !arguments.is_empty() && call.is_whole();
                 again && arguments != call.arguments
             }
         };
@@ -177,7 +185,10 @@ impl Calls {
 
     /// Adds a call that was found elsewhere, unless it is one of these.
     pub(super) fn add(&mut self, whole: Whole) {
-        let same = |text: &str| match (serde_json::from_str::<Value>(text), serde_json::from_str::<Value>(&whole.arguments)) {
+        let same = |text: &str| match (
+            serde_json::from_str::<Value>(text),
+            serde_json::from_str::<Value>(&whole.arguments),
+        ) {
             (Ok(a), Ok(b)) => a == b,
             _ => false,
         };
@@ -201,7 +212,11 @@ fn send(at: usize, call: &mut Call, ids: &mut HashSet<String>, out: &mut VecDequ
             let given = call.id.clone().filter(|id| !ids.contains(id));
             call.used_id = given.unwrap_or_else(fresh_call_id);
             ids.insert(call.used_id.clone());
-            out.push_back(ModelEvent::ToolStart { key: at, id: call.used_id.clone(), name: call.name.clone() });
+            out.push_back(ModelEvent::ToolStart {
+                key: at,
+                id: call.used_id.clone(),
+                name: call.name.clone(),
+            });
             0
         }
     };

@@ -56,7 +56,10 @@ impl Chunk<'_> {
     /// Whether this is an error, in the words of this protocol or of its younger sister, Responses.
     fn is_error(&self) -> bool {
         let kind = self.r#type.text().unwrap_or_default();
-        self.error.is_some() || self.object.text() == Some("error") || kind == "error" || kind.ends_with(".failed")
+        self.error.is_some()
+            || self.object.text() == Some("error")
+            || kind == "error"
+            || kind.ends_with(".failed")
     }
 }
 
@@ -114,7 +117,8 @@ impl Decode for Decoder {
         match serde_json::from_str::<Chunk<'_>>(text) {
             Ok(chunk) if chunk.choices.is_none() && !chunk.is_error() => Ok(Flow::Unreadable),
             Ok(chunk) => self.chunk(chunk, text, out),
-            Err(_) => match serde_json::from_str::<Value>(text).ok().as_ref().and_then(ErrorReply::from_json) {
+            Err(_) => match serde_json::from_str::<Value>(text).ok().as_ref().and_then(ErrorReply::from_json)
+            {
                 Some(reply) => Err(reply),
                 None => Ok(Flow::Unreadable),
             },
@@ -178,13 +182,19 @@ impl Decoder {
         }
     }
 
-    fn chunk(&mut self, chunk: Chunk<'_>, data: &str, out: &mut VecDeque<ModelEvent>) -> Result<Flow, ErrorReply> {
+    fn chunk(
+        &mut self,
+        chunk: Chunk<'_>,
+        data: &str,
+        out: &mut VecDeque<ModelEvent>,
+    ) -> Result<Flow, ErrorReply> {
         if chunk.is_error() {
             let inner = chunk.response.as_ref().and_then(ErrorReply::from_json);
             return Err(inner.unwrap_or_else(|| ErrorReply::read(data.as_bytes())));
         }
         // Only one answer was asked for.
-        let first = chunk.choices.into_iter().flatten().find(|choice| choice.index.number().unwrap_or(0) == 0);
+        let first =
+            chunk.choices.into_iter().flatten().find(|choice| choice.index.number().unwrap_or(0) == 0);
         if let Some(choice) = first {
             if let Some(error) = choice.error.filter(|error| !error.is_null()) {
                 return Err(ErrorReply::from_json(&json!({ "error": error })).unwrap_or_default());

@@ -13,7 +13,11 @@ use crate::protocol::transcript::{Needs, repaired};
 use crate::protocol::{Block, Message, Role, ToolSpec};
 use crate::provider::{Failure, ModelInfo, ProviderError, Request, ThinkingStyle};
 
-pub(super) fn body(info: &ModelInfo, request: Request<'_>, dialect: Dialect) -> Result<Vec<u8>, ProviderError> {
+pub(super) fn body(
+    info: &ModelInfo,
+    request: Request<'_>,
+    dialect: Dialect,
+) -> Result<Vec<u8>, ProviderError> {
     let spoken = with_words(request.messages);
     let needs = Needs { target: &info.id, signed_thinking: false, thinking_alone: false };
     let messages = repaired(&spoken, needs);
@@ -33,7 +37,8 @@ pub(super) fn body(info: &ModelInfo, request: Request<'_>, dialect: Dialect) -> 
         messages: wire,
         tools: request.tools.iter().map(WireTool::new).collect(),
         stream: true,
-        stream_options: (!dialect.has(Dialect::NO_STREAM_OPTIONS)).then_some(StreamOptions { include_usage: true }),
+        stream_options: (!dialect.has(Dialect::NO_STREAM_OPTIONS))
+            .then_some(StreamOptions { include_usage: true }),
         max_tokens: (!completion).then_some(request.max_output),
         max_completion_tokens: completion.then_some(request.max_output),
         reasoning_effort: request
@@ -49,14 +54,15 @@ pub(super) fn body(info: &ModelInfo, request: Request<'_>, dialect: Dialect) -> 
 /// Leaves out answers that hold reasoning alone: this protocol cannot say them.
 fn with_words(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let says = |block: &Block| match block {
-        Block::Text { .. } | Block::Image { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => true,
+        Block::Text { text } => !text.trim().is_empty(),
+        Block::Image { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => true,
         Block::Thinking { .. } | Block::Other(_) => false,
     };
     messages.iter().filter(|m| m.role == Role::User || m.blocks.iter().any(says)).cloned().collect()
 }
 
 /// Models differ in their weakest and their strongest word.
-fn effort_word(model: &str, effort: Effort) -> &'static str {
+pub(super) fn effort_word(model: &str, effort: Effort) -> &'static str {
     let name = model.rsplit('/').next().unwrap_or(model);
     // gpt-5.1 and later have `none`; gpt-5.2 and later have `xhigh`.
     let minor = name.strip_prefix("gpt-5.").and_then(|rest| rest.chars().next()?.to_digit(10));
