@@ -3,6 +3,11 @@
 mod decode;
 mod encode;
 
+#[cfg(test)]
+mod decode_tests;
+#[cfg(test)]
+mod encode_tests;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

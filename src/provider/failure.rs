@@ -49,7 +49,7 @@ impl ErrorReply {
             .map(str::to_owned)
             .or_else(|| words(inner))
             .or_else(|| words(value))
-            .or_else(|| value.get("error").map(Value::to_string))?;
+            .or_else(|| value.get("error").filter(|error| !error.is_null()).map(Value::to_string))?;
         let field = |name: &str| {
             let found = inner.get(name).or_else(|| value.get(name));
             match found {

@@ -5,6 +5,8 @@ mod asked;
 mod catalog;
 mod cause;
 mod connect;
+#[cfg(test)]
+mod exchange_tests;
 mod failure;
 mod http;
 pub mod offline;
@@ -14,6 +16,8 @@ mod reply;
 mod retry;
 pub mod scripted;
 mod sse;
+#[cfg(test)]
+mod testing;
 mod text_calls;
 
 use std::fmt::Debug;

@@ -5,6 +5,11 @@ mod decode;
 mod encode;
 mod loose;
 
+#[cfg(test)]
+mod decode_tests;
+#[cfg(test)]
+mod encode_tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -415,9 +415,9 @@ mod tests {
             &[read.clone(), ("Write", json!({}))],
         );
         check(
-            "<function=Write><parameter=content>a</parameter> </function> b</parameter>\n<parameter=limit>3</parameter></function>",
+            "<function=Write><parameter=content>a</function> b</parameter> c</parameter>\n<parameter=limit>3</parameter></function>",
             "",
-            &[("Write", json!({"content": "a</parameter> </function> b", "limit": 3}))],
+            &[("Write", json!({"content": "a</function> b</parameter> c", "limit": 3}))],
         );
         check(
             r#"<tool_call>{"name":"Write","arguments":{"content":"</tool_call>"}}</tool_call>"#,

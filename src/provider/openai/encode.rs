@@ -54,14 +54,15 @@ pub(super) fn body(
 /// Leaves out answers that hold reasoning alone: this protocol cannot say them.
 fn with_words(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let says = |block: &Block| match block {
-        Block::Text { .. } | Block::Image { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => true,
+        Block::Text { text } => !text.trim().is_empty(),
+        Block::Image { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => true,
         Block::Thinking { .. } | Block::Other(_) => false,
     };
     messages.iter().filter(|m| m.role == Role::User || m.blocks.iter().any(says)).cloned().collect()
 }
 
 /// Models differ in their weakest and their strongest word.
-fn effort_word(model: &str, effort: Effort) -> &'static str {
+pub(super) fn effort_word(model: &str, effort: Effort) -> &'static str {
     let name = model.rsplit('/').next().unwrap_or(model);
     // gpt-5.1 and later have `none`; gpt-5.2 and later have `xhigh`.
     let minor = name.strip_prefix("gpt-5.").and_then(|rest| rest.chars().next()?.to_digit(10));
