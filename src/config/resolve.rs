@@ -30,8 +30,8 @@ impl Env {
         self.0.get(name).map(String::as_str)
     }
 
-    fn switch(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| !matches!(value.trim(), "0" | "false" | "off" | "no"))
+    fn switch(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !matches!(value.trim(), "0" | "false" | "off" | "no"))
     }
 }
 
@@ -131,7 +131,7 @@ pub fn resolve(flags: Flags, env: &Env) -> Result<Config, ConfigError> {
 
     let allow_write = pick([
         (flags.allow_write.then_some(true), Origin::Flag("--allow-write")),
-        (env.switch("ALLOW_WRITE").then_some(true), Origin::Env("ALLOW_WRITE")),
+        (env.switch("ALLOW_WRITE"), Origin::Env("ALLOW_WRITE")),
         (user.flag("allowWrite")?, user_origin()),
     ])
     .unwrap_or(Sourced::new(false, Origin::Default));
@@ -204,7 +204,7 @@ fn choose_model(layers: &mut Layers<'_>) -> Result<Sourced<ModelChoice>, ConfigE
     let openai = Service::read(Protocol::OpenAi, layers)?;
     let named = pick([
         (flags.model.clone(), Origin::Flag("--model")),
-        (env.switch("QUERY_MOCK").then(|| "offline".to_owned()), Origin::Env("QUERY_MOCK")),
+        (env.switch("QUERY_MOCK").unwrap_or(false).then(|| "offline".to_owned()), Origin::Env("QUERY_MOCK")),
         (env.get("REAGENT_MODEL").map(str::to_owned), Origin::Env("REAGENT_MODEL")),
     ]);
     let of_file = user.text("model")?.map(|name| Sourced::new(name, Origin::User(user.path.clone())));
