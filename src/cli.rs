@@ -326,6 +326,7 @@ async fn dispatch(front: Front, mut config: Config, format: Format) -> Result<Ex
             match repl::run(handle, first).await {
                 Ok(repl::Left::Orderly) => Ok(Exit::Done),
                 Ok(repl::Left::Interrupted) => Ok(Exit::Interrupted),
+                Ok(repl::Left::Terminated) => Ok(Exit::Terminated),
                 Err(error) => Err((Exit::Failed, error.to_string())),
             }
         }

@@ -34,6 +34,16 @@ impl Mask {
         }
     }
 
+    /// Adds the password of a URL such as `http://user:password@host/`, if it has one.
+    pub fn add_password(&self, url: &str) {
+        let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+        let password = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':'));
+        if let Some((_, password)) = password {
+            self.add(password);
+        }
+    }
+
     /// The text without secrets, or `None` if it holds none.
     #[must_use]
     pub fn masked(&self, text: &str) -> Option<String> {
@@ -167,5 +177,41 @@ mod tests {
         assert_eq!(mask.masked("key sk-secret-1-long end").as_deref(), Some("key *** end"));
         assert_eq!(mask.masked("a short text"), None);
         assert_eq!(format!("{mask:?}"), "Mask(***)");
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_a_secret() {
+        let mask = Mask::default();
+        mask.add_password("http://me:pass-word-1@proxy.example:3128/x?y@z");
+        mask.add_password("http://proxy.example:3128/long-enough@path");
+        let masked = mask.masked("to http://me:pass-word-1@proxy.example:3128");
+        assert_eq!(masked.as_deref(), Some("to http://me:***@proxy.example:3128"));
+        assert_eq!(mask.masked("3128/long-enough@path"), None);
+    }
+
+    #[test]
+    fn a_whole_event_is_masked() {
+        let mask = Mask::default();
+        mask.add("sk-secret-1");
+        let of = |secret: &str, signature: Option<&str>| Event::MessageAdded {
+            message: crate::protocol::Message {
+                id: crate::protocol::MessageId("m0".to_owned()),
+                role: crate::protocol::Role::Assistant,
+                source: crate::protocol::Source::Model,
+                origin: None,
+                blocks: vec![
+                    Block::text(format!("a {secret} b")),
+                    Block::Thinking { thinking: secret.to_owned(), signature: signature.map(str::to_owned) },
+                    Block::ToolUse {
+                        id: "c".to_owned(),
+                        name: "Bash".to_owned(),
+                        input: serde_json::json!({"command": ["echo", {"x": secret}]}),
+                    },
+                ],
+            },
+        };
+        let mut event = of("sk-secret-1", Some("signed"));
+        mask.apply_event(&mut event);
+        assert_eq!(event, of("***", None));
     }
 }
