@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod readme;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod support_test;
