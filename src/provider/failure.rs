@@ -60,7 +60,7 @@ impl ErrorReply {
         };
         let mut kind = field("type");
         if kind.is_empty() || kind == "error" {
-            kind = inner.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+            inner.get("type").and_then(Value::as_str).unwrap_or_default().clone_into(&mut kind);
         }
         if kind.is_empty() {
             kind = field("status");
