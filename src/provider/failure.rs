@@ -99,7 +99,8 @@ impl ErrorReply {
         {
             return Failure::Quota;
         }
-        if says("model_not_found") || (matches!(status, Some(400 | 404 | 422)) && no_such_model(&text)) {
+        if says("model_not_found") || (matches!(status, None | Some(400 | 404 | 422)) && no_such_model(&text))
+        {
             return Failure::NotFound;
         }
         match status {

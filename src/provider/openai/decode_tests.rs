@@ -357,12 +357,7 @@ async fn o_prov_05_what_is_no_answer_is_named() {
         ("application/json", "{\"hello\": 1}", Failure::Invalid, "application/json"),
         ("text/plain", "", Failure::Cut, "holds no event (content type: text/plain)"),
         ("text/plain", "welcome", Failure::Cut, "text/plain"),
-        (
-            "application/json",
-            "{\"error\": \"model 'x' not found\"}",
-            Failure::Transient { retry_after: None },
-            "'x'",
-        ),
+        ("application/json", "{\"error\": \"model 'x' not found\"}", Failure::NotFound, "'x'"),
         ("application/json", "{\"detail\": \"bad\"}", Failure::Invalid, "bad"),
     ] {
         let (events, error) = ends(content_type, body, After::End).await;
