@@ -4,6 +4,10 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod prefix;
+#[cfg(test)]
+mod readme;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod support_test;
