@@ -161,11 +161,7 @@ pub(crate) async fn finished(child: tokio::process::Child) -> Finished {
         .expect("the run hangs")
         .expect("the child can be waited for");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Finished {
-        code: code(output.status),
-        stdout: text(&output.stdout),
-        stderr: text(&output.stderr),
-    }
+    Finished { code: code(output.status), stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
 /// The exit code as a shell would show it.
