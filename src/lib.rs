@@ -5,6 +5,7 @@ pub mod config;
 pub mod engine;
 pub mod hook;
 pub mod permission;
+pub mod process;
 pub mod protocol;
 pub mod provider;
 pub mod tool;

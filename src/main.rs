@@ -1,3 +1,13 @@
 //! The `reagent` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+use reagent::process::{SUPERVISOR_ARGUMENT, supervise};
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_some_and(|first| first == SUPERVISOR_ARGUMENT) {
+        return ExitCode::from(u8::try_from(supervise(args)).unwrap_or(u8::MAX));
+    }
+    ExitCode::SUCCESS
+}

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod process;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod support_test;
