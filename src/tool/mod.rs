@@ -1,5 +1,9 @@
 //! Tools: what the model can do, one file each, behind one trait and one typed adapter.
 
+mod ledger;
+mod names;
+mod number;
+mod output;
 mod typed;
 mod workspace;
 
