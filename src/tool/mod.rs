@@ -1,11 +1,16 @@
 //! Tools: what the model can do, one file each, behind one trait and one typed adapter.
 
+mod diff;
+mod edit;
+mod file;
 mod ledger;
 mod names;
 mod number;
 mod output;
+mod read;
 mod typed;
 mod workspace;
+mod write;
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -181,4 +186,28 @@ impl ToolPool for FixedPool {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.0.clone()
     }
+}
+
+/// Runs work that blocks on a thread of its own. A cancelled turn does not start it; a panic becomes an error.
+async fn blocking<T: Send + 'static>(
+    cancel: &CancellationToken,
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    if cancel.is_cancelled() {
+        return Err(ToolError::Cancelled);
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(ToolError::Failed(format!("the tool broke down: {error}"))),
+    }
+}
+
+/// The built-in tools, in the order in which the model sees them.
+#[must_use]
+pub fn builtin(_supervisor: crate::process::Supervisor) -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(Typed::new(read::Read)),
+        Arc::new(Typed::new(write::Write)),
+        Arc::new(Typed::new(edit::Edit)),
+    ]
 }
