@@ -3,12 +3,15 @@
 mod diff;
 mod edit;
 mod file;
+mod glob;
+mod grep;
 mod ledger;
 mod names;
 mod number;
 mod output;
 mod read;
 mod typed;
+mod walk;
 mod workspace;
 mod write;
 
@@ -209,5 +212,7 @@ pub fn builtin(_supervisor: crate::process::Supervisor) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed::new(read::Read)),
         Arc::new(Typed::new(write::Write)),
         Arc::new(Typed::new(edit::Edit)),
+        Arc::new(Typed::new(glob::Glob)),
+        Arc::new(Typed::new(grep::Grep)),
     ]
 }
