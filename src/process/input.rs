@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn frames_are_joined_wherever_they_are_cut() {
-        let wire = [&3u32.to_le_bytes()[..], b"abc", &2u32.to_le_bytes(), b"de", &0u32.to_le_bytes()].concat();
+        let wire =
+            [&3u32.to_le_bytes()[..], b"abc", &2u32.to_le_bytes(), b"de", &0u32.to_le_bytes()].concat();
         for size in 1..=wire.len() {
             let mut frames = Frames::default();
             wire.chunks(size).for_each(|piece| frames.take(piece));

@@ -38,8 +38,11 @@ impl Supervisor {
 
     /// The binary of this very process, also after it was replaced on disk where the system allows it.
     pub fn own() -> std::io::Result<Self> {
-        let program =
-            if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
+        let program = if cfg!(target_os = "linux") {
+            PathBuf::from("/proc/self/exe")
+        } else {
+            std::env::current_exe()?
+        };
         Ok(Self { program })
     }
 

@@ -205,7 +205,9 @@ impl Link {
                 match report {
                     Report::Started { group } => self.group = Some(group),
                     Report::NotStarted { errno, error } => {
-                        return Err(errno.map_or_else(|| io::Error::other(error), io::Error::from_raw_os_error));
+                        return Err(
+                            errno.map_or_else(|| io::Error::other(error), io::Error::from_raw_os_error)
+                        );
                     }
                     Report::Ended { code, signal, left, alive } => {
                         // Set first: this future may be dropped while it waits.

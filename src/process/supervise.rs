@@ -165,7 +165,8 @@ impl Supervision {
     /// Waits for the next thing to do; says whether the channel has news, and whether the command takes input.
     fn sleep(&mut self, channel: &UnixStream) -> io::Result<(bool, bool)> {
         // A command that takes no input holds back the channel's data, but not its end.
-        let wanted = if self.listening && self.frames.is_empty() { PollFlags::POLLIN } else { PollFlags::empty() };
+        let wanted =
+            if self.listening && self.frames.is_empty() { PollFlags::POLLIN } else { PollFlags::empty() };
         let mut fds = vec![PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
         if self.listening {
             fds.push(PollFd::new(channel.as_fd(), wanted));

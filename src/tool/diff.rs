@@ -38,7 +38,8 @@ pub(super) fn unified(name: &str, old: Option<&[u8]>, new: &[u8]) -> FileDiff {
     let new_lines: Vec<&[u8]> = new.split_inclusive(|byte| *byte == b'\n').collect();
     let same = old_lines.iter().zip(&new_lines).take_while(|(a, b)| a == b).count();
     let rest = old_lines.len().min(new_lines.len()) - same;
-    let tail = old_lines.iter().rev().zip(new_lines.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    let tail =
+        old_lines.iter().rev().zip(new_lines.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
     // Only the part that differs is compared, with the context around it.
     let start = same.saturating_sub(CONTEXT);
     let after = tail.saturating_sub(CONTEXT);

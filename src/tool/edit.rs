@@ -14,7 +14,9 @@ use self::matching::{Applied, Closeness, Mismatch, Replacement, Scope};
 use super::file::Before;
 use super::ledger::{Fingerprint, Standing};
 use super::number::Flag;
-use super::{ToolCx, ToolError, ToolOutput, TypedTool, Workspace, blocking, diff, file, names, output, write};
+use super::{
+    ToolCx, ToolError, ToolOutput, TypedTool, Workspace, blocking, diff, file, names, output, write,
+};
 use crate::protocol::{Access, Target};
 
 /// Unchanged lines shown around a change.
@@ -73,7 +75,8 @@ impl TypedTool for Edit {
             return match before.bytes.is_empty() {
                 true => write::write(target, input.new_string, cx).await,
                 false => Err(ToolError::InvalidInput(
-                    "old_string is empty, and the file is not. Name the text to replace, or use Write".to_owned(),
+                    "old_string is empty, and the file is not. Name the text to replace, or use Write"
+                        .to_owned(),
                 )),
             };
         }
@@ -135,7 +138,9 @@ fn edit(place: &Place, before: &Before, input: &Input) -> Result<Done, ToolError
 fn refused(place: &Place, before: &Before, old: &str, mismatch: Mismatch) -> ToolError {
     let name = &place.shown;
     ToolError::Failed(match mismatch {
-        Mismatch::NotFound if before.bytes.starts_with(b"\xFF\xFE") || before.bytes.starts_with(b"\xFE\xFF") => {
+        Mismatch::NotFound
+            if before.bytes.starts_with(b"\xFF\xFE") || before.bytes.starts_with(b"\xFE\xFF") =>
+        {
             format!("{name} is UTF-16 text, which Edit cannot change. Convert it with Bash (iconv).")
         }
         Mismatch::NotFound => {
@@ -162,7 +167,12 @@ fn refused(place: &Place, before: &Before, old: &str, mismatch: Mismatch) -> Too
 }
 
 /// An outside change that does not touch the edited lines stays beside the edit.
-fn merge(place: &Place, before: &Before, applied: &Applied, lines: Option<Range<usize>>) -> Result<String, ToolError> {
+fn merge(
+    place: &Place,
+    before: &Before,
+    applied: &Applied,
+    lines: Option<Range<usize>>,
+) -> Result<String, ToolError> {
     let Some(changed) = lines else {
         return Err(write::changed(&place.shown, None, &before.bytes));
     };

@@ -27,7 +27,8 @@ pub(super) struct Before {
 pub(super) fn open(target: &Target) -> Result<(File, Metadata), ToolError> {
     let metadata = stat(target)?.ok_or_else(|| missing(target))?;
     regular(target, metadata.file_type())?;
-    let opened = open_real(&target.real, OpenOptions::new().read(true)).map_err(|error| failed(target, "read", &error))?;
+    let opened = open_real(&target.real, OpenOptions::new().read(true))
+        .map_err(|error| failed(target, "read", &error))?;
     // It may have been replaced between the two.
     regular(target, opened.1.file_type())?;
     Ok(opened)
@@ -43,7 +44,10 @@ pub(super) fn read_to_change(target: &Target) -> Result<Option<Before>, ToolErro
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| failed(target, "read", &error))?;
     if bytes.len() as u64 > LARGEST {
         let (size, limit) = (output::thousands(metadata.len()), LARGEST / 1024 / 1024);
-        let text = format!("{} has {size} bytes, too large to change here (limit {limit} MiB). Use Bash, for example sed.", names::show(&target.shown));
+        let text = format!(
+            "{} has {size} bytes, too large to change here (limit {limit} MiB). Use Bash, for example sed.",
+            names::show(&target.shown)
+        );
         return Err(ToolError::Failed(text));
     }
     Ok(Some(Before { bytes, metadata }))
@@ -67,7 +71,8 @@ pub(super) fn missing(target: &Target) -> ToolError {
         text += &format!(" Did you mean {}?", near.join(" or "));
     } else if let Some(folder) = folder {
         let nearest = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-        text += &format!(" Its folder does not exist either; the nearest that does is {}.", names::show(nearest));
+        text +=
+            &format!(" Its folder does not exist either; the nearest that does is {}.", names::show(nearest));
     }
     ToolError::Failed(text)
 }

@@ -158,7 +158,8 @@ fn is_file_inside(path: &Path, kind: FileType, base: &Path, cwd: &Path) -> bool 
     if !kind.is_symlink() {
         return kind.is_file();
     }
-    fs::canonicalize(path).is_ok_and(|real| real.is_file() && (real.starts_with(base) || real.starts_with(cwd)))
+    fs::canonicalize(path)
+        .is_ok_and(|real| real.is_file() && (real.starts_with(base) || real.starts_with(cwd)))
 }
 
 fn modified(path: &Path) -> SystemTime {

@@ -39,6 +39,7 @@ pub(super) struct Input {
     /// Only files of this type.
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// What to return.
     #[serde(default)]
     output_mode: Mode,
     /// Ignore case.
@@ -59,9 +60,11 @@ pub(super) struct Input {
     /// `.` matches line ends, and matches may span lines.
     #[serde(default)]
     multiline: Flag,
-    /// Most lines or files to return. Default 250; 0 is no limit.
+    /// Most lines or files to return; 0 is no limit.
+    #[schemars(extend("default" = HEAD))]
     head_limit: Option<Whole>,
-    /// Lines or files to skip first. Default 0.
+    /// Lines or files to skip first.
+    #[schemars(extend("default" = 0))]
     offset: Option<Whole>,
 }
 
@@ -160,11 +163,8 @@ fn run(
     for path in std::mem::take(&mut results.failed) {
         unreadable.add(path);
     }
-    let mut text = if results.matched_files == 0 {
-        nothing(input, &results, place, cancel)?
-    } else {
-        results.text()?
-    };
+    let mut text =
+        if results.matched_files == 0 { nothing(input, &results, place, cancel)? } else { results.text()? };
     text.push_str(&unreadable.note(&base.real));
     let details = json!({"files": results.matched_files, "searched": results.searched});
     Ok(ToolOutput { details, ..ToolOutput::text(text) })
@@ -178,8 +178,7 @@ fn nothing(
 ) -> Result<String, ToolError> {
     let base = &place.base;
     let seen = results.searched + results.binary + results.failed.len();
-    let ignored =
-        walk::ignored_note(&base.real, seen, cancel, |path| place.filter.takes(path, &base.real))?;
+    let ignored = walk::ignored_note(&base.real, seen, cancel, |path| place.filter.takes(path, &base.real))?;
     let binary = match results.binary {
         0 => String::new(),
         count => format!(", {} skipped", output::count(count, "binary file")),
@@ -277,7 +276,11 @@ mod tests {
     fn globs_and_types_decide_by_name() {
         let check = |glob: Option<&str>, kind: Option<&str>, path: &str, want: bool| {
             let filter = Filter::new(glob, kind).unwrap();
-            assert_eq!(filter.takes(&Path::new("/base").join(path), Path::new("/base")), want, "{glob:?} {path}");
+            assert_eq!(
+                filter.takes(&Path::new("/base").join(path), Path::new("/base")),
+                want,
+                "{glob:?} {path}"
+            );
         };
         check(None, None, "x", true);
         check(Some("*.ts"), None, "a/b.ts", true);

@@ -59,7 +59,11 @@ impl Visitor<'_> for WholeVisitor {
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Whole, E> {
         if value.fract() == 0.0 && (0.0..1e15).contains(&value) {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "checked just above"
+            )]
             return Ok(Whole(value as u64));
         }
         Err(E::invalid_value(de::Unexpected::Float(value), &self))
@@ -139,7 +143,9 @@ mod tests {
         check(json!(12.0), Some(12));
         check(json!(0), Some(0));
         check(json!(u64::MAX), Some(u64::MAX));
-        for bad in [json!(-1), json!("-1"), json!(1.5), json!("twelve"), json!([1]), json!(1e300), json!(true)] {
+        for bad in
+            [json!(-1), json!("-1"), json!(1.5), json!("twelve"), json!([1]), json!(1e300), json!(true)]
+        {
             check(bad, None);
         }
         let error = serde_json::from_value::<Whole>(json!(-1)).unwrap_err();
@@ -149,7 +155,11 @@ mod tests {
     #[test]
     fn switches_are_read() {
         let check = |value: Value, want: Option<bool>| {
-            assert_eq!(serde_json::from_value::<Flag>(value.clone()).ok().map(|flag| flag.0), want, "{value}");
+            assert_eq!(
+                serde_json::from_value::<Flag>(value.clone()).ok().map(|flag| flag.0),
+                want,
+                "{value}"
+            );
         };
         check(json!(true), Some(true));
         check(json!("True"), Some(true));

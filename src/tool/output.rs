@@ -51,9 +51,9 @@ pub(super) fn head(text: &str, chars: usize) -> (&str, &str) {
 
 /// What comes before, and the last characters of a text.
 pub(super) fn tail(text: &str, chars: usize) -> (&str, &str) {
-    let at = chars.checked_sub(1).map_or(text.len(), |back| {
-        text.char_indices().nth_back(back).map_or(0, |(at, _)| at)
-    });
+    let at = chars
+        .checked_sub(1)
+        .map_or(text.len(), |back| text.char_indices().nth_back(back).map_or(0, |(at, _)| at));
     text.split_at(at)
 }
 
@@ -140,7 +140,10 @@ mod tests {
         let check = |text: &str, want: &str| assert_eq!(plain(text), want, "{text:?}");
         check("plain\ttext\n", "plain\ttext\n");
         check("\x1b[31mred\x1b[0m \x1b[1;38;5;4mblue\x1b[m", "red blue");
-        check("A\x1b]52;c;ZXZpbA==\x07B\x1b]0;owned\x07C\x1b[2J\x1b[10AD\x1b[6nE\x1bcF\x1bPq\x1b\\G", "ABCDEFG");
+        check(
+            "A\x1b]52;c;ZXZpbA==\x07B\x1b]0;owned\x07C\x1b[2J\x1b[10AD\x1b[6nE\x1bcF\x1bPq\x1b\\G",
+            "ABCDEFG",
+        );
         check("\x1b]unterminated\nnext", "unterminated\nnext");
         check("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link");
         check("\x1b(Bx\x1b=y\x1b", "xy");

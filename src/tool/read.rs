@@ -34,9 +34,11 @@ pub(super) struct Input {
     /// File to read; relative paths start at the working folder.
     #[serde(alias = "path")]
     file_path: String,
-    /// First line, from 1. Default 1.
+    /// First line, from 1.
+    #[schemars(extend("default" = 1))]
     offset: Option<Whole>,
-    /// Number of lines. Default 2000.
+    /// Number of lines.
+    #[schemars(extend("default" = LINES))]
     limit: Option<Whole>,
 }
 
@@ -109,7 +111,8 @@ fn read(target: &Target, range: Range, cancel: &CancellationToken) -> Result<Pag
     }
     let hashing = (metadata.len() <= file::LARGEST).then(Hashing::default);
     let source = io::Cursor::new(start).chain(file);
-    let mut lines = Lines { source: BufReader::with_capacity(64 * 1024, Watched { source, hashing, cancel }), number: 0 };
+    let mut lines =
+        Lines { source: BufReader::with_capacity(64 * 1024, Watched { source, hashing, cancel }), number: 0 };
     let found = lines.page(range).map_err(broken)?;
     let (total, content) = lines.finish().map_err(broken)?;
     let text = found.text(target, range, total)?;
@@ -238,7 +241,9 @@ impl Found {
         let bytes = line.bytes.strip_suffix(b"\r").filter(|_| line.more == 0).unwrap_or(&line.bytes);
         let text = String::from_utf8_lossy(bytes);
         // A character cut at the end of what is held is no fault of the file.
-        self.lossy |= text.contains(char::REPLACEMENT_CHARACTER) && line.more == 0 && std::str::from_utf8(bytes).is_err();
+        self.lossy |= text.contains(char::REPLACEMENT_CHARACTER)
+            && line.more == 0
+            && std::str::from_utf8(bytes).is_err();
         let (shown, rest) = output::head(&text, LINE);
         let more = line.more + rest.chars().count() as u64;
         let number_shown = usize::try_from(number).unwrap_or(usize::MAX);
@@ -263,7 +268,9 @@ impl Found {
                     output::count(usize::try_from(lines).unwrap_or(usize::MAX), "line"),
                     range.first
                 ))),
-                None => Err(ToolError::Failed(format!("offset {} is beyond the end of {name}.", range.first))),
+                None => {
+                    Err(ToolError::Failed(format!("offset {} is beyond the end of {name}.", range.first)))
+                }
             };
         }
         let mut text = self.lines.clone();
@@ -274,7 +281,9 @@ impl Found {
             };
             text += &format!(
                 "[{which} cut at {LINE} characters of at most {}. See another part with Bash: sed -n '{first}p' '{name}' | cut -c{}-{}]\n",
-                output::thousands(self.longest), LINE + 1, LINE + 8_000
+                output::thousands(self.longest),
+                LINE + 1,
+                LINE + 8_000
             );
         }
         if self.lossy {
@@ -285,7 +294,9 @@ impl Found {
             let why = if self.full { format!(", {} KiB being the limit", CAP / 1024) } else { String::new() };
             text += &format!(
                 "[Lines {} to {}{of} are shown{why}. Go on with offset {}.]\n",
-                range.first, self.last, self.last + 1
+                range.first,
+                self.last,
+                self.last + 1
             );
         }
         Ok(text)

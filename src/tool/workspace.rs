@@ -244,7 +244,8 @@ mod tests {
         assert_eq!(workspace.roots(), [PathBuf::from("/"), PathBuf::from("/tmp")]);
         let content = Fingerprint::of(b"x");
         let target = Target { shown: "/nl\n".into(), real: "/nl\n".into() };
-        let Effect::State(change) = workspace.saw(&target, content.clone(), &fs::metadata("/").unwrap()) else {
+        let Effect::State(change) = workspace.saw(&target, content.clone(), &fs::metadata("/").unwrap())
+        else {
             unreachable!()
         };
         let child = workspace.for_child();

@@ -71,7 +71,12 @@ pub(super) async fn write(target: Target, content: String, cx: ToolCx<'_>) -> Re
 }
 
 /// Whether the agent knows what it is about to replace.
-fn known(target: &Target, present: &Fingerprint, before: &Before, workspace: &Workspace) -> Result<(), ToolError> {
+fn known(
+    target: &Target,
+    present: &Fingerprint,
+    before: &Before,
+    workspace: &Workspace,
+) -> Result<(), ToolError> {
     let name = names::show(&target.shown);
     match workspace.standing(target, present) {
         Standing::Current => Ok(()),
@@ -127,6 +132,7 @@ fn in_the_style_of(before: Option<&Before>, content: String) -> (Vec<u8>, String
         bytes.splice(..0, MARK.iter().copied());
         kept.push("byte order mark");
     }
-    let note = if kept.is_empty() { String::new() } else { format!(" Its {} were kept.", kept.join(" and ")) };
+    let note =
+        if kept.is_empty() { String::new() } else { format!(" Its {} were kept.", kept.join(" and ")) };
     (bytes, note)
 }

@@ -9,3 +9,5 @@ mod process;
 mod support;
 #[cfg(test)]
 mod support_test;
+#[cfg(test)]
+mod tools;

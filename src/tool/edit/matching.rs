@@ -58,7 +58,10 @@ pub(super) struct Change {
 pub(super) enum Mismatch {
     NotFound,
     /// Found more than once; the lines (from 1) of the first ones, and how many there are.
-    Several { lines: Vec<usize>, count: usize },
+    Several {
+        lines: Vec<usize>,
+        count: usize,
+    },
     /// The result would be the same bytes.
     Same,
 }
@@ -333,7 +336,18 @@ mod tests {
     /// Bytes that make line ends, marks, blanks and broken characters likely.
     fn content() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop::sample::select(vec![
-            &b"\n"[..], b"\r\n", b"\r", b" ", b"\t", b"a", b"ab", b"\xC3\xA9", b"\xFF", b"\xEF\xBB\xBF", b"\0", b"$1",
+            &b"\n"[..],
+            b"\r\n",
+            b"\r",
+            b" ",
+            b"\t",
+            b"a",
+            b"ab",
+            b"\xC3\xA9",
+            b"\xFF",
+            b"\xEF\xBB\xBF",
+            b"\0",
+            b"$1",
         ]);
         prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
     }

@@ -88,7 +88,8 @@ fn pairs(line: &str) -> HashMap<(char, char), i32> {
 fn likeness(wanted: &HashMap<(char, char), i32>, line: &str) -> i32 {
     let found = pairs(line);
     let total: i32 = wanted.values().chain(found.values()).sum();
-    let common: i32 = found.iter().map(|(pair, count)| wanted.get(pair).map_or(0, |other| *count.min(other))).sum();
+    let common: i32 =
+        found.iter().map(|(pair, count)| wanted.get(pair).map_or(0, |other| *count.min(other))).sum();
     (common * 200).checked_div(total).unwrap_or(0)
 }
 
@@ -107,7 +108,11 @@ mod tests {
             "  one();\n  two();",
             " The nearest text is this. It differs in indentation only.\n     2\t    one();\n     3\t    two();\n",
         );
-        check(code, "    one();\n    2();", " The nearest text is this.\n     2\t    one();\n     3\t    two();\n");
+        check(
+            code,
+            "    one();\n    2();",
+            " The nearest text is this.\n     2\t    one();\n     3\t    two();\n",
+        );
         check(code, "thre();", " The nearest text is this.\n     7\t    three();\n");
         check(code, "one( );", " The nearest text is this. It differs in blanks only.\n     2\t    one();\n");
         check(code, "nothing like it", "");

@@ -131,6 +131,9 @@ mod tests {
             let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('[')).collect();
             assert_eq!(lines, all[offset..offset + limit]);
         }
-        assert!(page(0, 5, false).ends_with("[Results 1 to 5 of 100 are shown. Go on with offset 5, or narrow the search.]\n"));
+        assert!(
+            page(0, 5, false)
+                .ends_with("[Results 1 to 5 of 100 are shown. Go on with offset 5, or narrow the search.]\n")
+        );
     }
 }

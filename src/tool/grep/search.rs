@@ -40,7 +40,10 @@ pub(super) enum Searched {
     Binary,
     Failed,
     /// Result lines, as far as they are held, and their number.
-    Found { lines: Vec<String>, total: usize },
+    Found {
+        lines: Vec<String>,
+        total: usize,
+    },
 }
 
 impl Search {
@@ -94,7 +97,8 @@ impl Search {
         if !metadata.is_file() {
             return Searched::Failed;
         }
-        let mut lines = Lines { search: self, shown, lines: Vec::new(), held: 0, total: 0, matches: 0, binary: false };
+        let mut lines =
+            Lines { search: self, shown, lines: Vec::new(), held: 0, total: 0, matches: 0, binary: false };
         let result = searcher.search_reader(&self.matcher, Watched { file, cancel }, &mut lines);
         match (result, lines.matches) {
             _ if lines.binary => Searched::Binary,
