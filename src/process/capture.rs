@@ -139,7 +139,9 @@ mod tests {
     fn head_and_tail_are_kept_and_the_rest_is_counted() {
         let check = |pieces: &[&str], want: &str| {
             let mut capture = Capture::new(4, 4);
-            pieces.iter().for_each(|piece| capture.push(piece.as_bytes()));
+            for piece in pieces {
+                capture.push(piece.as_bytes());
+            }
             assert_eq!(capture.text(), want, "{pieces:?}");
             assert_eq!(capture.total(), pieces.concat().len() as u64);
         };

@@ -167,7 +167,7 @@ mod tests {
             drop(input);
         };
         let mut wire = Vec::new();
-        let (_, read) = tokio::join!(writing, theirs.read_to_end(&mut wire));
+        let ((), read) = tokio::join!(writing, theirs.read_to_end(&mut wire));
         read.unwrap();
         let mut frames = Frames::default();
         frames.take(&wire);

@@ -182,7 +182,8 @@ impl Supervision {
         let woken = ready(0);
         let (heard, writable) = if self.listening { (ready(1), ready(2)) } else { (false, ready(1)) };
         if woken {
-            self.wake.read(&mut [0; 16]).ok();
+            // One byte an event; more of them wake us again.
+            self.wake.read_exact(&mut [0]).ok();
         }
         Ok((heard, writable))
     }

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn changes_far_apart_are_hunks_of_their_own() {
-        let old: String = (1..=40).map(|n| format!("{n}\n")).collect();
+        let old = (1..=40).map(|n| n.to_string()).collect::<Vec<_>>().join("\n") + "\n";
         let new = old.replace("10\n", "ten\n").replace("30\n", "");
         let want = "--- a/f\n+++ b/f\n@@ -7,7 +7,7 @@\n 7\n 8\n 9\n-10\n+ten\n 11\n 12\n 13\n\
                     @@ -27,7 +27,6 @@\n 27\n 28\n 29\n-30\n 31\n 32\n 33\n";

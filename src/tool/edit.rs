@@ -66,19 +66,17 @@ impl TypedTool for Edit {
         })
         .await?;
         let Some((present, before)) = found else {
-            return match input.old_string.is_empty() {
-                true => write::write(target, input.new_string, cx).await,
-                false => Err(file::missing(&target)),
-            };
+            if input.old_string.is_empty() {
+                return write::write(target, input.new_string, cx).await;
+            }
+            return Err(file::missing(&target));
         };
         if input.old_string.is_empty() {
-            return match before.bytes.is_empty() {
-                true => write::write(target, input.new_string, cx).await,
-                false => Err(ToolError::InvalidInput(
-                    "old_string is empty, and the file is not. Name the text to replace, or use Write"
-                        .to_owned(),
-                )),
-            };
+            if before.bytes.is_empty() {
+                return write::write(target, input.new_string, cx).await;
+            }
+            let what = "old_string is empty, and the file is not. Name the text to replace, or use Write";
+            return Err(ToolError::InvalidInput(what.to_owned()));
         }
         let place = Place {
             standing: cx.workspace.standing(&target, &present),
@@ -179,21 +177,23 @@ fn merge(
     for change in &applied.changes {
         let first = matching::line_of(&before.bytes, change.old.start) - 1;
         let last = matching::line_of(&before.bytes, change.old.end.saturating_sub(1).max(change.old.start));
-        let apart = match changed.is_empty() {
-            true => changed.start <= first || last <= changed.start,
-            false => last <= changed.start || changed.end <= first,
+        let apart = if changed.is_empty() {
+            changed.start <= first || last <= changed.start
+        } else {
+            last <= changed.start || changed.end <= first
         };
         if !apart {
             return Err(write::changed(&place.shown, Some(changed), &before.bytes));
         }
     }
-    Ok(match changed.is_empty() {
-        true => format!(" Since you read it, lines were taken out before line {}.", changed.start + 1),
-        false => format!(
+    Ok(if changed.is_empty() {
+        format!(" Since you read it, lines were taken out before line {}.", changed.start + 1)
+    } else {
+        format!(
             " Since you read it, lines {} to {} changed as well; that change was kept.",
             changed.start + 1,
             changed.end
-        ),
+        )
     })
 }
 

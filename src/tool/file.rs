@@ -1,5 +1,6 @@
 //! Opens and replaces files: the kind of a thing is checked before it is opened, and only content ever changes.
 
+use std::fmt::Write as _;
 use std::fs::{self, File, FileType, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -68,11 +69,11 @@ pub(super) fn missing(target: &Target) -> ToolError {
     let near: Vec<String> = names::near(&target.real).iter().map(|path| names::show(path)).collect();
     let folder = target.real.parent().filter(|folder| !folder.exists());
     if !near.is_empty() {
-        text += &format!(" Did you mean {}?", near.join(" or "));
+        write!(text, " Did you mean {}?", near.join(" or ")).ok();
     } else if let Some(folder) = folder {
         let nearest = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-        text +=
-            &format!(" Its folder does not exist either; the nearest that does is {}.", names::show(nearest));
+        write!(text, " Its folder does not exist either; the nearest that does is {}.", names::show(nearest))
+            .ok();
     }
     ToolError::Failed(text)
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt::Write;
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -123,10 +124,12 @@ fn list(plan: &Plan, cwd: &Path, cancel: &CancellationToken) -> Result<ToolOutpu
     if found.matched == 0 {
         text = nothing(plan, &found, cwd, cancel)?;
     } else if found.matched > LISTED {
-        text += &format!(
-            "[{LISTED} of {} are listed, newest first. Narrow the pattern or the path to see others.]\n",
+        writeln!(
+            text,
+            "[{LISTED} of {} are listed, newest first. Narrow the pattern or the path to see others.]",
             output::count(found.matched, "file")
-        );
+        )
+        .ok();
     }
     text.push_str(&unreadable.note(&base.real));
     let details = json!({"files": found.matched});

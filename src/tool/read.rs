@@ -1,5 +1,6 @@
 //! The Read tool: lines of a text file by number, streamed, with caps that always leave a way to go on.
 
+use std::fmt::Write;
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read as _};
 
@@ -99,9 +100,12 @@ struct Page {
 
 fn read(target: &Target, range: Range, cancel: &CancellationToken) -> Result<Page, ToolError> {
     let (mut file, metadata) = file::open(target)?;
-    let broken = |error: io::Error| match cancel.is_cancelled() {
-        true => ToolError::Cancelled,
-        false => ToolError::Failed(format!("{} cannot be read: {error}.", names::show(&target.shown))),
+    let broken = |error: io::Error| {
+        if cancel.is_cancelled() {
+            ToolError::Cancelled
+        } else {
+            ToolError::Failed(format!("{} cannot be read: {error}.", names::show(&target.shown)))
+        }
     };
     let mut start = Vec::new();
     io::Read::by_ref(&mut file).take(SNIFFED).read_to_end(&mut start).map_err(broken)?;
@@ -178,7 +182,7 @@ impl Lines<'_> {
                 break;
             }
             let Some(line) = self.next(LINE_BYTES)? else { break };
-            found.add(self.number, line);
+            found.add(self.number, &line);
         }
         found.last = self.number;
         Ok(found)
@@ -237,7 +241,7 @@ impl Lines<'_> {
 }
 
 impl Found {
-    fn add(&mut self, number: u64, line: Line) {
+    fn add(&mut self, number: u64, line: &Line) {
         let bytes = line.bytes.strip_suffix(b"\r").filter(|_| line.more == 0).unwrap_or(&line.bytes);
         let text = String::from_utf8_lossy(bytes);
         // A character cut at the end of what is held is no fault of the file.
@@ -275,16 +279,20 @@ impl Found {
         }
         let mut text = self.lines.clone();
         if let Some(first) = self.cut.first() {
+            let quoted = format!("'{}'", name.replace('\'', r"'\''"));
             let which = match self.cut.len() {
                 1 => format!("Line {first} was"),
                 count => format!("{count} lines, the first of them {first}, were"),
             };
-            text += &format!(
-                "[{which} cut at {LINE} characters of at most {}. See another part with Bash: sed -n '{first}p' '{name}' | cut -c{}-{}]\n",
+            writeln!(
+                text,
+                "[{which} cut at {LINE} characters of at most {}. See another part with Bash: \
+                 sed -n '{first}p' {quoted} | cut -c{}-{}]",
                 output::thousands(self.longest),
                 LINE + 1,
                 LINE + 8_000
-            );
+            )
+            .ok();
         }
         if self.lossy {
             text.push_str("[The file is not all UTF-8; other bytes are shown as \u{FFFD}.]\n");
@@ -292,12 +300,14 @@ impl Found {
         if total.is_none_or(|total| self.last < total) && (self.full || self.shown == range.count) {
             let of = total.map_or(String::new(), |total| format!(" of {total}"));
             let why = if self.full { format!(", {} KiB being the limit", CAP / 1024) } else { String::new() };
-            text += &format!(
-                "[Lines {} to {}{of} are shown{why}. Go on with offset {}.]\n",
+            writeln!(
+                text,
+                "[Lines {} to {}{of} are shown{why}. Go on with offset {}.]",
                 range.first,
                 self.last,
                 self.last + 1
-            );
+            )
+            .ok();
         }
         Ok(text)
     }

@@ -162,10 +162,8 @@ fn is_ignored(folder: &Path) -> bool {
             files.push(above.join(".git/info/exclude"));
         }
         for file in files.iter().filter(|file| file.is_file()) {
-            let rules = match file.ends_with("exclude") {
-                true => exclude_rules(above, file),
-                false => Gitignore::new(file).0,
-            };
+            let rules =
+                if file.ends_with("exclude") { exclude_rules(above, file) } else { Gitignore::new(file).0 };
             let names = |path: &Path, folder| rules.matched_path_or_any_parents(path, folder).is_ignore();
             if names(folder, true) || names(&inside, false) {
                 return true;

@@ -1,5 +1,8 @@
 //! The Write tool: a whole file, created or replaced.
 
+use std::fmt::Write as _;
+use std::ops::Range;
+
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -92,24 +95,24 @@ pub(super) fn unread(name: &str) -> ToolError {
 }
 
 /// The refusal to change what somebody else changed, with the new lines.
-pub(super) fn changed(name: &str, lines: Option<std::ops::Range<usize>>, content: &[u8]) -> ToolError {
+pub(super) fn changed(name: &str, lines: Option<Range<usize>>, content: &[u8]) -> ToolError {
     /// Changed lines shown.
     const SHOWN: usize = 20;
     let mut text = format!("{name} has changed since you read it. Nothing was written.");
     match lines {
         None => text.push_str(" Read it again, then repeat the change."),
         Some(lines) if lines.is_empty() => {
-            text += &format!(" Lines were taken out before line {}. Read it again there.", lines.start + 1);
+            write!(text, " Lines were taken out before line {}. Read it again there.", lines.start + 1).ok();
         }
         Some(lines) => {
-            text += &format!(" Lines {} to {} are new or different", lines.start + 1, lines.end);
+            write!(text, " Lines {} to {} are new or different", lines.start + 1, lines.end).ok();
             text.push_str(if lines.len() > SHOWN { ", the first of them:\n" } else { ":\n" });
             let all = content.split_inclusive(|byte| *byte == b'\n').enumerate();
             for (index, line) in all.skip(lines.start).take(lines.len().min(SHOWN)) {
                 let line = String::from_utf8_lossy(line);
                 output::numbered(index + 1, output::head(line.trim_end(), 200).0, &mut text);
             }
-            text += &format!("Read it again (offset {}), then repeat the change.", lines.start + 1);
+            write!(text, "Read it again (offset {}), then repeat the change.", lines.start + 1).ok();
         }
     }
     ToolError::Failed(text)

@@ -1,6 +1,7 @@
 //! What a search found, sorted and cut to a page, in memory that does not grow with the number of matches.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use super::super::{ToolError, output};
@@ -94,10 +95,12 @@ impl Results {
         }
         let end = self.page.offset + shown;
         if end < self.total {
-            text += &format!(
-                "[Results {} to {end} of {total} are shown. Go on with offset {end}, or narrow the search.]\n",
+            writeln!(
+                text,
+                "[Results {} to {end} of {total} are shown. Go on with offset {end}, or narrow the search.]",
                 self.page.offset + 1
-            );
+            )
+            .ok();
         }
         Ok(text)
     }

@@ -98,14 +98,14 @@ impl Search {
             return Searched::Failed;
         }
         let mut lines =
-            Lines { search: self, shown, lines: Vec::new(), held: 0, total: 0, matches: 0, binary: false };
+            Lines { search: self, shown, found: Vec::new(), held: 0, total: 0, matches: 0, binary: false };
         let result = searcher.search_reader(&self.matcher, Watched { file, cancel }, &mut lines);
         match (result, lines.matches) {
             _ if lines.binary => Searched::Binary,
             (Err(_), 0) => Searched::Failed,
             (_, 0) => Searched::Nothing,
             (_, matches) => match self.mode {
-                Mode::Content => Searched::Found { lines: lines.lines, total: lines.total },
+                Mode::Content => Searched::Found { lines: lines.found, total: lines.total },
                 Mode::FilesWithMatches => Searched::Found { lines: vec![shown.to_owned()], total: 1 },
                 Mode::Count => Searched::Found { lines: vec![format!("{shown}:{matches}")], total: 1 },
             },
@@ -146,7 +146,7 @@ impl io::Read for Watched<'_> {
 struct Lines<'a> {
     search: &'a Search,
     shown: &'a str,
-    lines: Vec<String>,
+    found: Vec<String>,
     held: usize,
     total: usize,
     matches: usize,
@@ -158,7 +158,7 @@ impl Lines<'_> {
         self.total += 1;
         if self.held < HELD {
             self.held += line.len();
-            self.lines.push(line);
+            self.found.push(line);
         }
     }
 

@@ -106,7 +106,7 @@ async fn o_shell_03_endless_output_is_cut_and_kept() {
     let path = reply.details["kept"].as_str().unwrap();
     assert!(reply.text.contains(&format!("the whole output is in {path}")), "{}", reply.text);
     assert!(reply.text.ends_with("\n19999\n20000"), "{}", reply.text);
-    let want: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
+    let want = (1..=20_000).map(|n| n.to_string()).collect::<Vec<_>>().join("\n") + "\n";
     assert_eq!(std::fs::read_to_string(path).unwrap(), want);
 }
 
