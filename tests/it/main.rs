@@ -6,8 +6,12 @@ mod architecture;
 #[cfg(test)]
 mod prefix;
 #[cfg(test)]
+mod process;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
 mod support_test;
+#[cfg(test)]
+mod tools;
