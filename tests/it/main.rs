@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod headless;
+#[cfg(test)]
 mod prefix;
 #[cfg(test)]
 mod process;
