@@ -4,7 +4,15 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod engine;
+#[cfg(test)]
+mod loop_bugs;
+#[cfg(test)]
 mod readme;
+#[cfg(test)]
+mod recovery;
+#[cfg(test)]
+mod resume;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

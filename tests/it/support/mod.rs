@@ -14,12 +14,14 @@
 
 #![allow(dead_code, reason = "a toolbox: a fault without a test of its own today may have one tomorrow")]
 
+pub(crate) mod cli;
 mod connection;
 mod errors;
 mod legal;
 mod legal_test;
 mod play;
 mod reply;
+pub(crate) mod rig;
 mod server;
 mod sse;
 
