@@ -33,8 +33,16 @@ pub(crate) fn of(error: &reqwest::Error, place: &str) -> ProviderError {
             format!("{place} did not take the connection in time")
         } else if chain(error).any(|e| e.to_string().contains("dns error")) {
             format!("the name of {place} was not found: {why}. Check the base URL and the network")
+        } else if why.contains("handshake") {
+            format!(
+                "TLS with {place} failed: {why}. If the server speaks plain HTTP, write http:// in its base URL"
+            )
         } else {
-            format!("cannot connect to {place}: {why}. Is the server running, and is the base URL right?")
+            let hint =
+                proxy().map_or_else(String::new, |name| format!(" {name} is set: the proxy may be at fault"));
+            format!(
+                "cannot connect to {place}: {why}. Is the server running, and is the base URL right?{hint}"
+            )
         };
         return ProviderError::new(Failure::Unreachable, text);
     }
@@ -59,6 +67,13 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
             None => error.source(),
         }
     })
+}
+
+/// The variable that names a proxy, if there is one: the fault may be the proxy's.
+fn proxy() -> Option<&'static str> {
+    ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+        .into_iter()
+        .find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {

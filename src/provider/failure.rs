@@ -60,7 +60,7 @@ impl ErrorReply {
         };
         let mut kind = field("type");
         if kind.is_empty() || kind == "error" {
-            kind = inner.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+            inner.get("type").and_then(Value::as_str).unwrap_or_default().clone_into(&mut kind);
         }
         if kind.is_empty() {
             kind = field("status");
@@ -99,7 +99,8 @@ impl ErrorReply {
         {
             return Failure::Quota;
         }
-        if says("model_not_found") || (matches!(status, Some(400 | 404 | 422)) && no_such_model(&text)) {
+        if says("model_not_found") || (matches!(status, None | Some(400 | 404 | 422)) && no_such_model(&text))
+        {
             return Failure::NotFound;
         }
         match status {

@@ -1,5 +1,6 @@
 //! The built-in offline model: fixed rules that turn a small set of requests into real tool calls; no intelligence.
 
+mod courtesy;
 mod plan;
 mod quote;
 mod request;

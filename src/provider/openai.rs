@@ -6,6 +6,8 @@ mod encode;
 mod loose;
 
 #[cfg(test)]
+mod capture_tests;
+#[cfg(test)]
 mod decode_tests;
 #[cfg(test)]
 mod encode_tests;
@@ -95,7 +97,7 @@ impl OpenAi {
 
 const OWN_HOST: &str = "api.openai.com";
 
-/// The provider's name in a `ModelId`: with its host unless it is OpenAI's own.
+/// The provider's name in a `ModelId`: with its host unless it is the makers' own.
 pub(crate) fn provider_name(base_url: &str) -> Result<String, ProviderError> {
     let place = place(&parsed(base_url)?);
     Ok(if place == OWN_HOST { "openai".to_owned() } else { format!("openai({place})") })

@@ -37,7 +37,7 @@ pub fn next_wait(policy: &Retry, error: &ProviderError, attempts: u32, jitter: f
     let doublings = attempts.saturating_sub(1).min(20);
     let due = policy.base.saturating_mul(1 << doublings).min(policy.cap);
     // An hour bounds the factor's input, since a cap from the settings may be as large as a `Duration` gets.
-    let late = due.min(Duration::from_secs(3600)).mul_f64(JITTER * jitter.clamp(0.0, 1.0));
+    let late = due.min(Duration::from_hours(1)).mul_f64(JITTER * jitter.clamp(0.0, 1.0));
     let wait = due.saturating_add(late).min(policy.cap);
     Some(match retry_after {
         None => wait,

@@ -145,10 +145,10 @@ impl TextCalls {
     /// Shows what is prose and stops at what may be a tag.
     fn prose(&mut self, out: &mut Vec<Piece>) {
         loop {
-            if let State::Tag { tag, searched } = self.state {
-                if !self.tagged(tag, searched, out) {
-                    return;
-                }
+            if let State::Tag { tag, searched } = self.state
+                && !self.tagged(tag, searched, out)
+            {
+                return;
             }
             if let State::Gap = self.state {
                 self.held = self.held.trim_start().to_owned();
@@ -216,13 +216,13 @@ impl TextCalls {
                     || inner.starts_with(FUNCTION)
                     || FUNCTION.starts_with(inner)
             }
-            Tag::Function => match inner.split_once('>') {
-                Some((name, _)) => find(&self.tools, name.trim()).is_some(),
-                None => {
-                    let begun = inner.trim_start().to_lowercase();
-                    self.tools.iter().any(|tool| tool.name.to_lowercase().starts_with(begun.trim_end()))
+            Tag::Function => {
+                if let Some((name, _)) = inner.split_once('>') {
+                    return find(&self.tools, name.trim()).is_some();
                 }
-            },
+                let begun = inner.trim().to_lowercase();
+                self.tools.iter().any(|tool| tool.name.to_lowercase().starts_with(&begun))
+            }
         }
     }
 
@@ -364,7 +364,7 @@ mod tests {
             match piece {
                 Piece::Text(piece) => text.push_str(&piece),
                 Piece::Call { name, arguments } => {
-                    calls.push((name, serde_json::from_str(&arguments).unwrap()))
+                    calls.push((name, serde_json::from_str(&arguments).unwrap()));
                 }
             }
         }

@@ -23,10 +23,12 @@ fn usage(input: u64, output: u64) -> ModelEvent {
     ModelEvent::Usage(Usage { input, output, ..Usage::default() })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "literals read better without a borrow")]
 fn delta(index: usize, delta: Value) -> Value {
     json!({"type": "content_block_delta", "index": index, "delta": delta})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "literals read better without a borrow")]
 fn block(index: usize, block: Value) -> Value {
     json!({"type": "content_block_start", "index": index, "content_block": block})
 }

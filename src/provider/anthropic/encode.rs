@@ -61,7 +61,7 @@ impl Body {
             max_tokens: thinking.max_tokens,
             stream: true,
             system: (!request.system.trim().is_empty())
-                .then(|| [WireBlock::Text { text: request.system, cache_control: Some(MARK) }]),
+                .then_some([WireBlock::Text { text: request.system, cache_control: Some(MARK) }]),
             tools: request
                 .tools
                 .iter()

@@ -103,6 +103,12 @@ fn a_whole_request() {
     );
 }
 
+/// What follows the prompt, written by the model of this id.
+type Tail<'a> = &'a dyn Fn(&ModelId) -> Vec<Arc<Message>>;
+
+/// Model, effort, history; `thinking`, `output_config` and `max_tokens` of the request.
+type Case<'a> = (&'a str, Option<Effort>, Tail<'a>, Value, Value, u32);
+
 #[test]
 fn thinking_by_style_effort_and_open_round() {
     let plain = |id: &ModelId| {
@@ -115,8 +121,7 @@ fn thinking_by_style_effort_and_open_round() {
         ]
     };
     let none = |_: &ModelId| Vec::new();
-    type Tail<'a> = &'a dyn Fn(&ModelId) -> Vec<Arc<Message>>;
-    let cases: [(&str, Option<Effort>, Tail<'_>, Value, Value, u32); 11] = [
+    let cases: [Case<'_>; 11] = [
         ("claude-sonnet-4-5", None, &none, Value::Null, Value::Null, 8192),
         ("claude-sonnet-4-5", Some(Effort::None), &none, Value::Null, Value::Null, 8192),
         (

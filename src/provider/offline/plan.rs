@@ -85,7 +85,7 @@ fn progress(step: &Step, got: &[&Answer], offer: &Offer<'_>, language: Language)
         (Step::Replace { path, .. }, []) => Progress::Needs("Read", json!({ "file_path": path })),
         (Step::Replace { path, from, to }, [read]) if !read.is_error => {
             let mut input = json!({ "file_path": path, "old_string": from, "new_string": to });
-            if read.text.matches(from.as_str()).count() != 1 {
+            if summary::occurrences(read, from) != 1 || !summary::is_whole(read) {
                 set(&mut input, "replace_all", json!(true));
             }
             Progress::Needs("Edit", input)

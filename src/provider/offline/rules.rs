@@ -2,6 +2,7 @@
 
 mod chinese;
 mod english;
+mod payload;
 mod wording;
 
 use std::sync::LazyLock;
@@ -9,10 +10,8 @@ use std::sync::LazyLock;
 use super::quote::Masked;
 use super::request::{Counted, Form, Lines, Step};
 use super::template::{Slots, Template};
-use wording::{
-    content, countable, exact, file, glob, literal, name, path, place, question, range, replaceable, shell,
-    tools, word,
-};
+use payload::{content, literal, quoted_shell, range, replaceable, shell, tools};
+use wording::{countable, exact, file, glob, name, path, place, question, word};
 
 /// How the slots of a pattern become a step; `None` when they make no sense.
 type Build = fn(&Slots<'_>) -> Option<Step>;
@@ -31,7 +30,15 @@ pub(super) fn single(masked: &Masked, piece: &str) -> Option<Step> {
 }
 
 fn list(slots: &Slots<'_>) -> Option<Step> {
-    Some(Step::List { pattern: glob(slots)?, place: place(slots)? })
+    // A file has no files.
+    let is_file = slots.get("where").is_some_and(|said| file(&said).is_some());
+    Some(Step::List { pattern: glob(slots)?, place: place(slots)? }).filter(|_| !is_file)
+}
+
+/// "List X" alone means a folder only where X looks like a path.
+fn list_path(slots: &Slots<'_>) -> Option<Step> {
+    let said = slots.get("where")?;
+    list(slots).filter(|_| said.quoted || said.text.contains(['/', '.']))
 }
 
 fn list_named(slots: &Slots<'_>) -> Option<Step> {
@@ -40,6 +47,11 @@ fn list_named(slots: &Slots<'_>) -> Option<Step> {
 
 fn find(slots: &Slots<'_>) -> Option<Step> {
     Some(Step::Find { text: word(&slots.get("text")?)?, form: Form::Exact, place: place(slots)? })
+}
+
+/// "All TODO comments": the word as it stands in the code.
+fn find_marks(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Find { text: countable(&slots.get("text")?)?, form: Form::Exact, place: place(slots)? })
 }
 
 /// The request says that what follows is text.
@@ -122,6 +134,11 @@ fn create_empty(slots: &Slots<'_>) -> Option<Step> {
 
 fn run(slots: &Slots<'_>) -> Option<Step> {
     Some(Step::Run { command: shell(&slots.get("command")?)? })
+}
+
+/// "Run the tests with `CMD`".
+fn run_quoted(slots: &Slots<'_>) -> Option<Step> {
+    Some(Step::Run { command: quoted_shell(&slots.get("command")?)? })
 }
 
 fn delegate(slots: &Slots<'_>) -> Option<Step> {

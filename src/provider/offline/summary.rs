@@ -120,7 +120,7 @@ pub(super) fn replaced(step: &Step, read: &Answer, edit: &Answer, language: Lang
     if edit.is_error {
         return failed(step, edit, language);
     }
-    let places = read.text.matches(from.as_str()).count();
+    let places = occurrences(read, from);
     let (from, to) = (short(from), short(to));
     Report::Done(match (language, places) {
         (Language::English, 0) => format!("Changed {path}: `{from}` → `{to}`."),
@@ -145,6 +145,16 @@ pub(super) fn mentions(step: &Step, answer: &Answer, language: Language) -> Repo
     })
 }
 
+/// How often the text stands in what was read of a file.
+pub(super) fn occurrences(read: &Answer, text: &str) -> usize {
+    content(&read.text).lines.join("\n").matches(text).count()
+}
+
+/// Whether all of a file was read.
+pub(super) fn is_whole(read: &Answer) -> bool {
+    content(&read.text).notes.is_empty()
+}
+
 /// Whether a search found anything.
 pub(super) fn has_matches(answer: &Answer) -> bool {
     !matches(&answer.text).lines.is_empty()
@@ -162,7 +172,7 @@ pub(super) fn description(prompt: &str) -> String {
 }
 
 fn files(place: &Place, found: &Listing, language: Language) -> String {
-    let (count, at) = (found.paths.len(), whereabouts(place, language));
+    let (count, at) = (found.total, whereabouts(place, language));
     let title = match (language, found.partial) {
         (Language::English, false) => format!("{}{at}:", plural(count, "file", "files")),
         (Language::English, true) => format!("At least {}{at}:", plural(count, "file", "files")),
@@ -175,11 +185,11 @@ fn files(place: &Place, found: &Listing, language: Language) -> String {
             Language::Chinese => format!("{at}没有文件。"),
         };
     }
-    listed(&title, &found.paths, MOST_FILES, language)
+    listed_of(&title, &found.paths, found.total, MOST_FILES, language)
 }
 
 fn search(text: &str, place: &Place, found: &Matches, language: Language) -> String {
-    let (count, at, text) = (found.lines.len(), whereabouts(place, language), short(text));
+    let (count, at, text) = (found.total, whereabouts(place, language), short(text));
     if count == 0 {
         return match language {
             Language::English => format!("No match for `{text}`{at}."),
@@ -194,7 +204,7 @@ fn search(text: &str, place: &Place, found: &Matches, language: Language) -> Str
         (Language::Chinese, 0 | 1) => format!("{at}找到 `{text}` {count} 处："),
         (Language::Chinese, files) => format!("{at}在 {files} 个文件中找到 `{text}` {count} 处："),
     };
-    listed(&title, &found.lines, MOST_MATCHES, language)
+    listed_of(&title, &found.lines, found.total, MOST_MATCHES, language)
 }
 
 fn shown(path: &str, text: &str, language: Language) -> String {
@@ -214,7 +224,7 @@ fn counted(what: &Counted, place: &Place, answer: &Answer, language: Language) -
     match what {
         Counted::Files(_) => {
             let found = listing(&answer.text);
-            let count = found.paths.len();
+            let count = found.total;
             match (english, found.partial) {
                 (true, false) => format!("{}{at}.", plural(count, "file", "files")),
                 (true, true) => format!("At least {}{at}.", plural(count, "file", "files")),
@@ -332,12 +342,17 @@ fn whereabouts(place: &Place, language: Language) -> String {
 
 /// A title and some of the lines under it.
 fn listed(title: &str, lines: &[String], most: usize, language: Language) -> String {
+    listed_of(title, lines, lines.len(), most, language)
+}
+
+/// As [`listed`], where there are more lines than the tool gave.
+fn listed_of(title: &str, lines: &[String], total: usize, most: usize, language: Language) -> String {
     let mut out = title.to_owned();
     for line in lines.iter().take(most) {
         out.push_str("\n   ");
         out.push_str(&cut(line, 200));
     }
-    let left = lines.len().saturating_sub(most);
+    let left = total.saturating_sub(most.min(lines.len()));
     if left > 0 {
         let more = match language {
             Language::English => format!("… and {left} more"),

@@ -68,7 +68,7 @@ fn fits(lower: &str, todo: &[&Node], at: usize, found: &mut Vec<(&'static str, R
             rest.char_indices().take_while(|(start, _)| last || *start < LONGEST).any(|(start, c)| {
                 let end = if last { lower.len() } else { at + start + c.len_utf8() };
                 let range = at..trimmed(lower, at, end);
-                if range.is_empty() {
+                if range.is_empty() || is_within_word(lower, end) {
                     return false;
                 }
                 found.push((*name, range));
@@ -104,12 +104,21 @@ fn trimmed(text: &str, from: usize, to: usize) -> usize {
 
 /// A Latin word ends where no letter, digit or joiner follows; Chinese has no such edges.
 fn stands_alone(text: &str, at: usize, word: &str) -> bool {
-    let joined = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let latin = |c: char| c.is_ascii_alphanumeric();
     let before = text.get(..at).and_then(|t| t.chars().next_back());
     let after = text.get(at + word.len()..).and_then(|t| t.chars().next());
     !(word.starts_with(latin) && before.is_some_and(joined)
         || word.ends_with(latin) && after.is_some_and(joined))
+}
+
+/// A slot never ends in the middle of a Latin word or path.
+fn is_within_word(text: &str, at: usize) -> bool {
+    text.get(..at).is_some_and(|t| t.ends_with(joined))
+        && text.get(at..).is_some_and(|t| t.starts_with(joined))
+}
+
+fn joined(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.')
 }
 
 /// Reads nodes up to the end or to what closes the group.

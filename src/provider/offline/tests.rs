@@ -140,8 +140,14 @@ async fn files_are_listed_and_counted() {
     talk.answers("共有 3 个文件。").await;
 
     let mut talk = Talk::new("count files");
-    talk.calls("Glob", json!({"pattern": "**/*"}), "a\nb\n[truncated: 2 of 9 files]").await;
-    talk.answers("At least 2 files.").await;
+    talk.calls("Glob", json!({"pattern": "**/*"}), "a\nb\n[2 of 9 files are listed, newest first.]").await;
+    talk.answers("9 files.").await;
+
+    let mut talk = Talk::new("replace 1 with 2 in a.txt");
+    talk.calls("Read", json!({"file_path": "a.txt"}), "     1\tx = 1\n").await;
+    let edit = json!({"file_path": "a.txt", "old_string": "1", "new_string": "2"});
+    talk.calls("Edit", edit, "Edited a.txt.").await;
+    talk.answers("Changed a.txt: `1` → `2` (1 place).").await;
 }
 
 #[tokio::test]

@@ -152,14 +152,12 @@ impl Calls {
         };
         let call = self.calls.get(at)?;
         let renamed = name.is_some_and(|name| !call.name.is_empty() && name != call.name);
-        let begins = match (id, &call.id) {
+        let begins = if id.is_some() && call.id.is_some() {
             // Servers that count every call as 0 are known, and others that make up a new id for each delta.
-            (Some(_), Some(_)) => name.is_some(),
-            (Some(_) | None, _) => {
-                let again =
-                    name.is_some() && !call.name.is_empty() && !arguments.is_empty() && call.is_whole();
-                again && arguments != call.arguments
-            }
+            name.is_some()
+        } else {
+            let again = name.is_some() && !call.name.is_empty() && !arguments.is_empty() && call.is_whole();
+            again && arguments != call.arguments
         };
         (!(renamed || begins)).then_some(at)
     }
@@ -206,20 +204,13 @@ pub(super) enum Cut {
 }
 
 fn send(at: usize, call: &mut Call, ids: &mut HashSet<String>, out: &mut VecDeque<ModelEvent>) {
-    let sent = match call.sent {
-        Some(sent) => sent,
-        None => {
-            let given = call.id.clone().filter(|id| !ids.contains(id));
-            call.used_id = given.unwrap_or_else(fresh_call_id);
-            ids.insert(call.used_id.clone());
-            out.push_back(ModelEvent::ToolStart {
-                key: at,
-                id: call.used_id.clone(),
-                name: call.name.clone(),
-            });
-            0
-        }
-    };
+    let sent = call.sent.unwrap_or_else(|| {
+        let given = call.id.clone().filter(|id| !ids.contains(id));
+        call.used_id = given.unwrap_or_else(fresh_call_id);
+        ids.insert(call.used_id.clone());
+        out.push_back(ModelEvent::ToolStart { key: at, id: call.used_id.clone(), name: call.name.clone() });
+        0
+    });
     if let Some(rest) = call.arguments.get(sent..).filter(|rest| !rest.is_empty()) {
         out.push_back(ModelEvent::ToolArgs { key: at, json: rest.to_owned() });
     }

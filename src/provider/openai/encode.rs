@@ -72,10 +72,9 @@ pub(super) fn effort_word(model: &str, effort: Effort) -> &'static str {
         Effort::None => "none",
         Effort::Low => "low",
         Effort::Medium => "medium",
-        Effort::High => "high",
         Effort::Max if minor.is_some_and(|minor| minor >= 2) => "xhigh",
         Effort::Max if name.starts_with("deepseek") => "max",
-        Effort::Max => "high",
+        Effort::High | Effort::Max => "high",
     }
 }
 

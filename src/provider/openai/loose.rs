@@ -38,14 +38,13 @@ impl<'a> Loose<'a> {
     /// What a reader is meant to see: the text, or the text parts of a list.
     pub(super) fn into_prose(self) -> Option<Cow<'a, str>> {
         match self {
-            Self::Absent => None,
             Self::Text(text) => Some(text).filter(|text| !text.is_empty()),
             Self::Other(Value::Array(parts)) => {
                 let text: String =
                     parts.iter().filter_map(|part| part.get("text").unwrap_or(part).as_str()).collect();
                 (!text.is_empty()).then_some(Cow::Owned(text))
             }
-            Self::Other(_) => None,
+            Self::Absent | Self::Other(_) => None,
         }
     }
 
@@ -61,10 +60,9 @@ impl<'a> Loose<'a> {
     /// A label: text without blanks around it, or a number; `None` if there is nothing in it.
     pub(super) fn label(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Absent => None,
             Self::Text(text) => Some(Cow::Borrowed(text.trim())).filter(|text| !text.is_empty()),
             Self::Other(Value::Number(number)) => Some(Cow::Owned(number.to_string())),
-            Self::Other(_) => None,
+            Self::Absent | Self::Other(_) => None,
         }
     }
 }

@@ -45,7 +45,7 @@ impl Outline {
             return self.step_in_string(letter, offered);
         }
         match letter {
-            '"' if self.depth == 0 => return false,
+            '"' | '[' if self.depth == 0 => return false,
             '"' => {
                 self.in_string = true;
                 self.word.clear();
@@ -56,7 +56,6 @@ impl Outline {
                 }
                 self.depth += 1;
             }
-            '[' if self.depth == 0 => return false,
             '[' => self.depth += 1,
             '}' | ']' => {
                 let Some(depth) = self.depth.checked_sub(1) else { return false };

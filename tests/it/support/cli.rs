@@ -71,7 +71,8 @@ impl Project {
 
     /// A run without a model.
     pub(crate) fn bare(&self) -> Run {
-        let mut run = Run { args: Vec::new(), envs: Vec::new(), cwd: self.path(""), home: self.home() };
+        let (cwd, home) = (self.path(""), self.home());
+        let mut run = Run { args: Vec::new(), envs: Vec::new(), cwd, home, file_limit: None };
         run.envs.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));
         run
     }
@@ -103,6 +104,8 @@ pub(crate) struct Run {
     envs: Vec<(OsString, OsString)>,
     cwd: PathBuf,
     home: PathBuf,
+    /// Largest file in blocks of 512 bytes.
+    file_limit: Option<u32>,
 }
 
 impl Run {
@@ -116,9 +119,26 @@ impl Run {
         self
     }
 
+    /// Lets no file grow beyond this many blocks of 512 bytes.
+    pub(crate) fn limited_to(mut self, blocks: u32) -> Self {
+        self.file_limit = Some(blocks);
+        self
+    }
+
     /// Starts it; a drop kills it.
     pub(crate) fn spawn(&self) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_reagent"))
+        let binary = env!("CARGO_BIN_EXE_reagent");
+        let mut command = match self.file_limit {
+            None => Command::new(binary),
+            Some(blocks) => {
+                // SIGXFSZ is ignored so that a write fails as on a full disk.
+                let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+                let mut command = Command::new("/bin/sh");
+                command.args(["-c", &script, binary]);
+                command
+            }
+        };
+        command
             .env_clear()
             .env("HOME", &self.home)
             .envs(self.envs.iter().map(|(name, value)| (name, value)))

@@ -2,8 +2,8 @@
 
 use super::{
     Rule, count_files, count_lines, count_matches, create, create_empty, create_exact, definition, delegate,
-    find, find_exact, find_regex, list, list_named, locate, remove, replace, run, show, show_head,
-    show_lines,
+    find, find_exact, find_regex, list, list_named, locate, remove, replace, run, run_quoted, show,
+    show_head, show_lines,
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -109,7 +109,10 @@ pub(super) const RULES: &[Rule] = &[
     ("(统计|数一下|数|计算) [一下] [总] 行数", count_lines),
     ("[文件] {where} [文件] [里面|里|中|下] [一共|总共] 有 (多少|几) 行 [代码|内容|文本]", count_lines),
     ("[文件] {where} [文件] (的行数是多少|行数是多少|的行数|多少行)", count_lines),
-    ("(统计|数一下|数|计算) [一下] (文件数量|文件个数|文件总数|文件数|有多少个文件|有多少文件)", count_files),
+    (
+        "(统计|数一下|数|计算) [一下] (文件数量|文件个数|文件总数|文件数|有多少个文件|有多少文件|文件)",
+        count_files,
+    ),
     ("(统计|数一下|数|计算) [一下] [有多少] {glob} 文件 [的] [数量|个数|数]", count_files),
     (
         "(统计|数一下|数|计算) [一下] {where} [目录下|目录里|目录中|目录|文件夹下|文件夹里|下|里|中|内] [的|有多少] [所有] [个] 文件 (数量|个数|总数|数|)",
@@ -183,6 +186,8 @@ pub(super) const RULES: &[Rule] = &[
     ),
     ("(在|往|向) [文件] {path} [文件] (中|里|里面|) (写入|写上) [内容|文本] {text}", create),
     ("(写入|写) [文件] {path} (内容为|内容是|内容) {text}", create_exact),
+    ("(写入|保存) [内容|文本] {text} 到 [文件] {path} [文件] [中|里]", create),
     // Commands.
+    ("(用|使用|通过) {command} (运行|执行|跑) [所有|全部] [测试|单元测试|检查|构建]", run_quoted),
     ("(运行|执行|跑一下|跑) [一下] [命令|指令] {command} [命令|这个命令|指令]", run),
 ];

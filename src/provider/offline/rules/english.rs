@@ -2,8 +2,8 @@
 
 use super::{
     Rule, count_files, count_lines, count_matches, count_text, create, create_empty, create_exact,
-    definition, delegate, find, find_exact, find_regex, list, list_named, locate, remove, replace, run, show,
-    show_head, show_lines,
+    definition, delegate, find, find_exact, find_marks, find_regex, list, list_named, list_path, locate,
+    remove, replace, run, run_quoted, show, show_head, show_lines,
 };
 
 pub(super) const RULES: &[Rule] = &[
@@ -35,7 +35,10 @@ pub(super) const RULES: &[Rule] = &[
     ),
     ("(find|locate) [me] [the] file {text} [(in|under|inside) {where}]", list_named),
     ("(list|ls|show) [me] [the] [contents of] [the] (folder|directory|dir) {where}", list),
-    ("(list|ls) [the] [contents of] {where} [folder|directory|dir]", list),
+    ("ls {where}", list),
+    ("list [the] contents of {where}", list),
+    ("list [the] {where} (folder|directory|dir)", list),
+    ("list {where}", list_path),
     ("(show|display) [me] [the] contents of [the] {where} (folder|directory|dir)", list),
     ("(what|which) files (are|exist) [there] [here]", list),
     ("(what|which) files are [there] (in|under|inside) {where}", list),
@@ -43,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
     ("ls", list),
     // Definitions.
     (
-        "where (is|are) [the] [function|method|struct|class|enum|trait|type|interface|variable|constant|const|macro|module|fn|field|symbol] {text} [function|method|struct|class|enum|trait|type|interface|variable|constant|macro|module] (defined|declared|implemented) [(in|under|inside) {where}]",
+        "(where is|where are|where's|where’s) [the] [function|method|struct|class|enum|trait|type|interface|variable|constant|const|macro|module|fn|field|symbol] {text} [function|method|struct|class|enum|trait|type|interface|variable|constant|macro|module] (defined|declared|implemented) [(in|under|inside) {where}]",
         definition,
     ),
     (
@@ -58,7 +61,7 @@ pub(super) const RULES: &[Rule] = &[
     ("in (which|what) file is {text} (defined|declared|implemented)", definition),
     // Places.
     (
-        "where (is|are) [the] [function|method|struct|class|enum|trait|type|interface|variable|constant|const|macro|module|fn|field|symbol|file|text|string|word] {text} [function|method|struct|class|enum|trait|type|interface|variable|constant|macro|module] [being] [used|called|mentioned|located|read|set|referenced|loaded|found|written|parsed|handled] [(in|under|inside) {where}]",
+        "(where is|where are|where's|where’s) [the] [function|method|struct|class|enum|trait|type|interface|variable|constant|const|macro|module|fn|field|symbol|file|text|string|word] {text} [function|method|struct|class|enum|trait|type|interface|variable|constant|macro|module] [being] [used|called|mentioned|located|read|set|referenced|loaded|found|written|parsed|handled] [(in|under|inside) {where}]",
         locate,
     ),
     (
@@ -72,6 +75,10 @@ pub(super) const RULES: &[Rule] = &[
     (
         "(find|locate|search for|look for|show|show me|list) [all] [the] (usages|usage|uses|use|references|occurrences|mentions|instances|calls|callers|matches) (of|to|for) [the] [function|method|struct|class|enum|trait|type|variable|constant|macro|text|string|word] {text} [(in|under|inside|within) {where}]",
         find,
+    ),
+    (
+        "(find|list|show|search for) [me] [all] [the] {text} (comments|comment|markers|marks) [(in|inside|under|within) {where}]",
+        find_marks,
     ),
     (
         "(find|search|search for|grep|grep for) [the] (regex|regexp|regular expression|pattern) {text} [(in|under|inside|within) {where}]",
@@ -116,10 +123,13 @@ pub(super) const RULES: &[Rule] = &[
     ("(what is|what's|what’s|whats) [written] (in|inside) [the] [file] {path}", show),
     ("what does [the] [file] {path} (say|contain|look like)", show),
     // Numbers.
-    ("count [the] [number of] [all] lines [(in|of|inside|under|within) [the] [file] {where}]", count_lines),
+    (
+        "count [the] [number of] [all] lines [of code] [(in|of|inside|under|within) [the] [file] {where}]",
+        count_lines,
+    ),
     ("count [the] [number of] [all] lines [(in|of|inside|under|within) {where}]", count_lines),
-    ("how many lines (are|are there|exist) [(in|inside|under) [the] [file] {where}]", count_lines),
-    ("how many lines [(in|inside|under|of) [the] [file] {where}]", count_lines),
+    ("how many lines [of code] (are|are there|exist) [(in|inside|under) [the] [file] {where}]", count_lines),
+    ("how many lines [of code] [(in|inside|under|of) [the] [file] {where}]", count_lines),
     ("how many lines (does|do) [the] [file] {where} (have|contain)", count_lines),
     ("how many lines long is [the] [file] {where}", count_lines),
     ("how (long|many lines) is [the] [file] {where}", count_lines),
@@ -158,7 +168,7 @@ pub(super) const RULES: &[Rule] = &[
         replace,
     ),
     (
-        "(edit|update|modify|change) [the] [file] {path} [and|to|by] (replace|replacing|change|changing) {from} (with|by|to|into) {to}",
+        "(edit|update|modify|change|fix) [the] [file] {path} [and|to|by] (replace|replacing|change|changing) {from} (with|by|to|into) {to}",
         replace,
     ),
     (
@@ -192,5 +202,9 @@ pub(super) const RULES: &[Rule] = &[
     ),
     ("(write|create) {path} : {text}", create),
     // Commands.
+    (
+        "(run|execute) [the|all] [the] (tests|test|test suite|checks|build) (with|using|via|by running) {command}",
+        run_quoted,
+    ),
     ("(run|execute|exec|launch|invoke) [the] [shell] [command|cmd] {command}", run),
 ];

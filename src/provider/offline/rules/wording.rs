@@ -1,7 +1,7 @@
-//! What may stand in a slot: unquoted words are taken only where nothing but text, a name or a path can be meant.
+//! Places, names and texts to look for: unquoted words are taken only where nothing else can be meant.
 
 use super::super::quote::Fragment;
-use super::super::request::{Form, Lines, Place, is_han};
+use super::super::request::{Form, Place, is_han};
 use super::super::template::Slots;
 
 /// Where to look; nothing said, or "this project", is the workspace.
@@ -47,6 +47,7 @@ pub(super) fn place(slots: &Slots<'_>) -> Option<Place> {
         "仓库",
         "工程",
         "代码库",
+        "代码",
         "工作区",
         "文件",
         "当前",
@@ -101,17 +102,32 @@ pub(super) fn place(slots: &Slots<'_>) -> Option<Place> {
     (!strange && !rest.contains([',', '，'])).then(|| Place::At(rest.to_owned()))
 }
 
-/// The glob pattern of "list *.rs files"; without one, every file.
+/// The glob pattern of "list *.rs files" or "list rust files"; without one, every file.
 pub(super) fn glob(slots: &Slots<'_>) -> Option<String> {
+    const LANGUAGES: &[(&str, &str)] = &[
+        ("rust", ".rs"),
+        ("python", ".py"),
+        ("markdown", ".md"),
+        ("toml", ".toml"),
+        ("json", ".json"),
+        ("yaml", ".yaml"),
+        ("javascript", ".js"),
+        ("typescript", ".ts"),
+        ("go", ".go"),
+        ("java", ".java"),
+        ("text", ".txt"),
+    ];
     let Some(said) = slots.get("glob") else { return Some("**/*".to_owned()) };
-    let one = !said.text.contains(char::is_whitespace);
-    if said.text.contains('*') && one {
-        let deep = said.text.contains('/');
-        Some(if deep { said.text } else { format!("**/{}", said.text) })
-    } else {
-        // ".rs files"
-        (said.text.starts_with('.') && said.text.len() > 1 && one).then(|| format!("**/*{}", said.text))
+    let text = said.text.as_str();
+    if text.contains(char::is_whitespace) {
+        return None;
     }
+    if text.contains('*') {
+        return Some(if text.contains('/') { text.to_owned() } else { format!("**/{text}") });
+    }
+    let language = LANGUAGES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, end)| *end);
+    let extension = language.or_else(|| Some(text).filter(|text| text.starts_with('.') && text.len() > 1))?;
+    Some(format!("**/*{extension}"))
 }
 
 /// The glob pattern for a file of this name or with this word in its name.
@@ -144,7 +160,7 @@ pub(super) fn exact(said: &Fragment) -> Option<String> {
 }
 
 /// Words that ask for thought where a text was expected: "find bugs", "find it".
-const VAGUE: &[&str] = &[
+pub(super) const VAGUE: &[&str] = &[
     "a",
     "an",
     "the",
@@ -238,8 +254,15 @@ pub(super) fn word(said: &Fragment) -> Option<String> {
         return exact(said);
     }
     let one = !said.text.contains(char::is_whitespace);
-    (one && is_plain(&said.text)).then(|| said.text.clone())
+    let defining = said.text.split_once(' ').is_some_and(|(keyword, name)| {
+        DEFINING.contains(&keyword) && is_plain(name) && !name.contains(char::is_whitespace)
+    });
+    (defining || (one && is_plain(&said.text))).then(|| said.text.clone())
 }
+
+/// "fn main" is code, though it is two words.
+const DEFINING: &[&str] =
+    &["fn", "struct", "enum", "trait", "impl", "mod", "const", "static", "def", "func", "pub", "let"];
 
 /// What a "where" question is about: a word, or up to three of them.
 pub(super) fn question(said: &Fragment) -> Option<(String, Form)> {
@@ -262,7 +285,11 @@ fn is_plain(text: &str) -> bool {
 /// Text to count: quoted, or a word written as code or in capitals.
 pub(super) fn countable(said: &Fragment) -> Option<String> {
     let code = |c: char| c == '_' || c.is_ascii_uppercase() || ":.(<@#".contains(c);
-    word(said).filter(|text| said.quoted || text.contains(code))
+    let text = word(said).filter(|text| said.quoted || text.contains(code))?;
+    // "TODOs" are more than one "TODO".
+    let singular =
+        text.strip_suffix('s').filter(|t| !said.quoted && t.chars().all(|c| c.is_ascii_uppercase()));
+    Some(singular.map_or_else(|| text.clone(), str::to_owned))
 }
 
 /// The path of a file: quoted, or one word that looks like a path.
@@ -293,118 +320,4 @@ pub(super) fn path(said: &Fragment) -> Option<String> {
     }
     let likely = text.contains(['.', '/']) || NAMES.contains(&text.to_ascii_lowercase().as_str());
     likely.then(|| text.to_owned())
-}
-
-/// "10-20", "10 to 20", "10 到 20", or one line.
-pub(super) fn range(said: &Fragment) -> Option<Lines> {
-    let mut numbers = said.text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
-    let first: u64 = numbers.next()?.parse().ok()?;
-    let last = numbers.next().map_or(Some(first), |n| n.parse().ok())?;
-    let words = said.text.split(|c: char| c.is_ascii_digit() || c.is_whitespace());
-    let known = |w: &str| ["", "-", "–", "—", "~", "to", "through", "and", "到", "至"].contains(&w);
-    let legal = numbers.next().is_none() && 0 < first && first <= last && words.into_iter().all(known);
-    legal.then_some(Lines { first, last })
-}
-
-/// Both sides of a replacement. Unquoted sides must not describe ("the old parser") nor be ambiguous.
-pub(super) fn replaceable(from: &Fragment, to: &Fragment) -> Option<(String, String)> {
-    const JOINTS: &[&str] = &["with", "by", "to", "into", "in", "and"];
-    let clear = |said: &Fragment| {
-        let words: Vec<String> = said.text.split_whitespace().map(str::to_ascii_lowercase).collect();
-        let describes = words.first().is_some_and(|first| VAGUE.contains(&first.as_str()) && words.len() > 1);
-        let ambiguous = words.iter().any(|w| JOINTS.contains(&w.as_str())) && words.len() > 1;
-        let joints_han = ["替换", "改为", "改成", "换成"];
-        said.quoted || !(describes || ambiguous || joints_han.iter().any(|j| said.text.contains(j)))
-    };
-    let legal = !from.text.is_empty() && from.text != to.text && clear(from) && clear(to);
-    legal.then(|| (from.text.clone(), to.text.clone()))
-}
-
-/// What the request names as content: quoted text, or the words as they stand.
-pub(super) fn literal(said: &Fragment) -> String {
-    said.text.clone()
-}
-
-/// Content after a bare "with": "a function that adds" describes a text, it is none.
-pub(super) fn content(said: &Fragment) -> Option<String> {
-    const DESCRIBING: &[&str] = &[
-        "a",
-        "an",
-        "the",
-        "some",
-        "all",
-        "any",
-        "one",
-        "two",
-        "three",
-        "my",
-        "your",
-        "its",
-        "that",
-        "which",
-        "for",
-        "of",
-        "function",
-        "functions",
-        "code",
-        "test",
-        "tests",
-        "about",
-        "explaining",
-        "describing",
-        "documentation",
-        "list",
-        "example",
-        "examples",
-        "appropriate",
-        "good",
-    ];
-    let mut words = said.text.split(|c: char| !c.is_alphanumeric());
-    let describes = words.any(|w| DESCRIBING.contains(&w.to_ascii_lowercase().as_str()));
-    let describes_han =
-        ["一个", "一些", "函数", "代码", "测试", "关于", "介绍"].iter().any(|w| said.text.contains(w));
-    (said.quoted || !(describes || describes_han)).then(|| said.text.clone())
-}
-
-/// A command: quoted, or words that begin like a program.
-pub(super) fn shell(said: &Fragment) -> Option<String> {
-    const NO_PROGRAM: &[&str] = &[
-        "a",
-        "an",
-        "the",
-        "all",
-        "my",
-        "our",
-        "your",
-        "it",
-        "them",
-        "this",
-        "that",
-        "these",
-        "tests",
-        "everything",
-        "again",
-        "some",
-        "and",
-        "in",
-        "on",
-        "through",
-        "for",
-        "until",
-        "unit",
-        "with",
-    ];
-    let first = said.text.split_whitespace().next()?;
-    let program = |c: char| c.is_ascii_alphanumeric() || "_-./~$".contains(c);
-    let plain = first.chars().all(program) && !NO_PROGRAM.contains(&first.to_ascii_lowercase().as_str());
-    let describes = [" and ", " until ", " if ", " unless ", " when "].iter().any(|w| said.text.contains(w));
-    let legal = said.quoted || (plain && !describes && !said.text.chars().any(is_han));
-    legal.then(|| said.text.trim().to_owned())
-}
-
-/// The tools named for a child.
-pub(super) fn tools(slots: &Slots<'_>) -> Vec<String> {
-    let Some(said) = slots.get("tools") else { return Vec::new() };
-    let parts = said.text.split(|c: char| c.is_whitespace() || ",，、和".contains(c));
-    parts.filter(|part| !part.is_empty() && !part.eq_ignore_ascii_case("and")).map(str::to_owned).collect()
 }

@@ -6,7 +6,9 @@ use super::super::plan::Answer;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listing {
     pub(super) paths: Vec<String>,
-    /// A note says that there is more.
+    /// How many there are, more than are listed where a note says so.
+    pub(super) total: usize,
+    /// A note says that there are more, but not how many.
     pub(super) partial: bool,
 }
 
@@ -15,6 +17,9 @@ pub(super) struct Listing {
 pub(super) struct Matches {
     /// `path:line:text`, or `line:text` where one file was searched.
     pub(super) lines: Vec<String>,
+    /// How many there are, more than are listed where a note says so.
+    pub(super) total: usize,
+    /// In how many files those that are listed stand.
     pub(super) files: usize,
 }
 
@@ -35,8 +40,18 @@ pub(super) fn listing(text: &str) -> Listing {
         let note = note.to_lowercase();
         ["truncated", "more", "first", "only", "limit", "of "].iter().any(|sign| note.contains(sign))
     };
-    let partial = !paths.is_empty() && notes.iter().any(more);
-    Listing { paths: paths.into_iter().map(str::to_owned).collect(), partial }
+    let said = notes.iter().find_map(|note| said_total(note)).filter(|total| *total >= paths.len());
+    let partial = !paths.is_empty() && said.is_none() && notes.iter().any(more);
+    let total = said.unwrap_or(paths.len());
+    Listing { paths: paths.into_iter().map(str::to_owned).collect(), total, partial }
+}
+
+/// The number in "100 of 2,300 files".
+fn said_total(note: &str) -> Option<usize> {
+    let bracketed = note.starts_with(['[', '(']);
+    let (_, rest) = note.split_once(" of ").filter(|_| bracketed)?;
+    let number: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
+    number.replace(',', "").parse().ok()
 }
 
 /// A line of the tool's own: in brackets, or a sentence about having found something.
@@ -52,14 +67,17 @@ fn is_note(line: &str) -> bool {
 pub(super) fn matches(text: &str) -> Matches {
     let mut lines = Vec::new();
     let mut files: Vec<&str> = Vec::new();
-    for line in text.lines() {
+    // The sentence that nothing was found quotes the pattern, which may look like a match.
+    let nothing = text.trim_start().to_lowercase().starts_with("no match");
+    for line in text.lines().filter(|_| !nothing) {
         let Some(path) = matched_path(line) else { continue };
         if !files.contains(&path) {
             files.push(path);
         }
         lines.push(tidy(line));
     }
-    Matches { lines, files: files.len() }
+    let said = text.lines().rev().find_map(said_total).filter(|total| *total >= lines.len());
+    Matches { total: said.unwrap_or(lines.len()), files: files.len(), lines }
 }
 
 /// The path before `:12:`; empty for `12:text`.
@@ -161,21 +179,29 @@ mod tests {
 
     #[test]
     fn listings_leave_notes_out() {
-        let check = |text: &str, paths: &[&str], partial| {
+        let check = |text: &str, paths: &[&str], total, partial| {
             let paths = paths.iter().map(|p| (*p).to_owned()).collect();
-            assert_eq!(listing(text), Listing { paths, partial });
+            assert_eq!(listing(text), Listing { paths, total, partial });
         };
-        check("a.rs\nsrc/b.rs\n", &["a.rs", "src/b.rs"], false);
-        check("No files found", &[], false);
-        check("(no files match)", &[], false);
-        check("[slug].tsx\n(a)/b.ts\n[truncated: 100 of 250 files]", &["[slug].tsx", "(a)/b.ts"], true);
+        check("a.rs\nsrc/b.rs\n", &["a.rs", "src/b.rs"], 2, false);
+        check("No files found", &[], 0, false);
+        check("No files match **/*.x in . (3 files there).", &[], 0, false);
+        check(
+            "[slug].tsx\n(a)/b.ts\n[2 of 2,500 files are listed.]",
+            &["[slug].tsx", "(a)/b.ts"],
+            2_500,
+            false,
+        );
+        check("a\n[truncated]", &["a"], 1, true);
     }
 
     #[test]
     fn matches_have_their_number() {
         let found = matches("src/a.rs:12:    fn a() {}\nsrc/b.rs:3:x: 1\n[2 matches]");
         assert_eq!(found.lines, ["src/a.rs:12: fn a() {}", "src/b.rs:3: x: 1"]);
-        assert_eq!(found.files, 2);
+        assert_eq!((found.total, found.files), (2, 2));
+        assert_eq!(matches("a:1:b\n[Results 1 to 1 of 900 are shown.]").total, 900);
+        assert_eq!(matches("No matches for a:1:b in . (3 files searched).").total, 0);
         assert_eq!(matches("12:  a\n13:b").lines, ["12: a", "13: b"]);
         assert_eq!(matches("No matches found").lines, Vec::<String>::new());
     }
