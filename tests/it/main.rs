@@ -7,6 +7,7 @@ mod architecture;
 mod engine;
 #[cfg(test)]
 mod loop_bugs;
+#[cfg(test)]
 mod prefix;
 #[cfg(test)]
 mod readme;

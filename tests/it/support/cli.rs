@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A project folder and a home, both temporary.
 #[derive(Debug)]
 pub(crate) struct Project {
-    root: tempfile::TempDir,
+    root: Arc<tempfile::TempDir>,
 }
 
 impl Project {
@@ -25,7 +26,7 @@ impl Project {
         for name in ["project", "home"] {
             std::fs::create_dir(root.path().join(name)).unwrap();
         }
-        Self { root }
+        Self { root: Arc::new(root) }
     }
 
     /// A path in the project.
@@ -71,8 +72,8 @@ impl Project {
 
     /// A run without a model.
     pub(crate) fn bare(&self) -> Run {
-        let (cwd, home) = (self.path(""), self.home());
-        let mut run = Run { args: Vec::new(), envs: Vec::new(), cwd, home, file_limit: None };
+        let root = Arc::clone(&self.root);
+        let mut run = Run { args: Vec::new(), envs: Vec::new(), root, file_limit: None };
         run.envs.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));
         run
     }
@@ -102,8 +103,8 @@ pub(crate) fn read_log(path: &Path) -> Vec<Value> {
 pub(crate) struct Run {
     args: Vec<String>,
     envs: Vec<(OsString, OsString)>,
-    cwd: PathBuf,
-    home: PathBuf,
+    /// Lives as long as a run in it may be started.
+    root: Arc<tempfile::TempDir>,
     /// Largest file in blocks of 512 bytes.
     file_limit: Option<u32>,
 }
@@ -140,10 +141,10 @@ impl Run {
         };
         command
             .env_clear()
-            .env("HOME", &self.home)
+            .env("HOME", self.root.path().join("home"))
             .envs(self.envs.iter().map(|(name, value)| (name, value)))
             .args(&self.args)
-            .current_dir(&self.cwd)
+            .current_dir(self.root.path().join("project"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
