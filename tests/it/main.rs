@@ -4,13 +4,21 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod engine;
+#[cfg(test)]
 mod headless;
+#[cfg(test)]
+mod loop_bugs;
 #[cfg(test)]
 mod prefix;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
 mod readme;
+#[cfg(test)]
+mod recovery;
+#[cfg(test)]
+mod resume;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
