@@ -23,8 +23,9 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// What the agent is asked to do.
-const PROMPT: &str = "run `cargo test --offline --quiet`, then find `subtotal - tax`, then replace `subtotal - tax` \
-                      with `subtotal + tax` in src/receipt.rs, then run `cargo test --offline --quiet`";
+const PROMPT: &str = "run `RUST_BACKTRACE=0 cargo test -q --offline --test receipts`, then find `subtotal - tax`, \
+                      then replace `subtotal - tax` with `subtotal + tax` in src/receipt.rs, \
+                      then run `RUST_BACKTRACE=0 cargo test -q --offline --test receipts`";
 
 /// Copies the sample to a fresh folder and gives the configuration to work there with the offline model.
 pub fn prepare(mut config: Config) -> std::io::Result<(Config, PathBuf)> {
@@ -66,7 +67,8 @@ pub async fn run(handle: Result<Handle, StartError>, project: &Path) -> Result<(
                 let text = text_of(&result.content);
                 match result.details.get("diff").and_then(|diff| diff.as_str()) {
                     Some(diff) => out.line(&indented(diff)),
-                    None => out.line(&indented(&last_lines(&text, 12))),
+                    None if running == "Read" => out.line(&format!("  {} lines", text.lines().count())),
+                    None => out.line(&indented(&last_lines(&text, 8))),
                 }
                 if running == "Bash" {
                     tests.push(!result.is_error);

@@ -4,15 +4,17 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Ending, Reply};
 use super::child::ChildSpawner;
 use super::limits::Meter;
-use super::prepare::{Prepared, Ready};
+use super::prepare::{Prepared, Ready, panic_text};
+use super::query::ENDED;
 use super::{QueryEngine, Seams};
 use crate::hook::HookPoint;
-use crate::protocol::{AgentPath, Block, Event, Mask, Source, ToolCall, ToolResult, TurnOutcome};
+use crate::protocol::{AgentPath, Block, Event, Mask, Source, StopReason, ToolCall, ToolResult, TurnOutcome};
 use crate::tool::{Effect, JournalError, Progress, ToolCx, ToolError, ToolOutput, Workspace};
 
 /// Reads that run at the same time.
@@ -24,6 +26,9 @@ const RESULT_CAP: usize = 100_000;
 
 /// The result of a call that an interruption kept from running.
 pub(super) const INTERRUPTED: &str = "Not run: the turn was interrupted by the user.";
+
+/// The result of a call in a reply that its own service cut short.
+const DECLINED: &str = "Not run: the service declined to finish this reply.";
 
 /// A call that has run.
 struct Finished {
@@ -45,17 +50,19 @@ impl QueryEngine {
         let mut effects = Vec::new();
         let mut end = None;
         let mut batch: Vec<Ready> = Vec::new();
-        let interrupted = matches!(reply.stop, Ending::Interrupted);
+        let unrun = match reply.stop {
+            Ending::Interrupted => Some(INTERRUPTED),
+            Ending::Stopped(StopReason::Refusal) => Some(DECLINED),
+            Ending::Stopped(_) | Ending::Cut(_) => None,
+        };
         for call in calls {
             let broken = reply.broken.iter().find(|(id, _)| *id == call.id);
-            if cancel.is_cancelled() || interrupted || end.is_some() {
+            if cancel.is_cancelled() || unrun.is_some() || end.is_some() {
                 self.run_batch(&mut batch, meter, cancel, &mut effects, &mut end).await?;
                 let text = match (broken, &end) {
                     (Some((_, why)), _) => why.clone(),
-                    (None, Some(_)) if !cancel.is_cancelled() => {
-                        "Not run: the turn ended before this call.".to_owned()
-                    }
-                    _ => INTERRUPTED.to_owned(),
+                    (None, Some(_)) if !cancel.is_cancelled() => ENDED.to_owned(),
+                    _ => unrun.unwrap_or(INTERRUPTED).to_owned(),
                 };
                 let result = ToolResult::error(&call.id, text);
                 self.record(Event::ToolFinished { result }).await?;
@@ -159,6 +166,7 @@ impl QueryEngine {
             let block = self.masked(block);
             done.result.content.push(self.capped(block, &done.call).await?);
         }
+        self.config.mask.apply_json(&mut done.result.details);
         crate::trace::stage!("tool.end", name = %done.call.name, id = %done.call.id, ok = !done.result.is_error);
         effects.append(&mut done.effects);
         if !done.context.is_empty() {
@@ -254,7 +262,8 @@ impl Running<'_> {
             journal: &*self.seams.journal,
         };
         // A tool that panics is a tool that failed.
-        let mut work = AssertUnwindSafe(tool.run(call.input.clone(), cx)).catch_unwind().boxed();
+        let mut work =
+            AssertUnwindSafe(async { tool.run(call.input.clone(), cx).await }).catch_unwind().boxed();
         let output = tokio::select! {
             biased;
             output = &mut work => Some(output),
@@ -263,10 +272,7 @@ impl Running<'_> {
         drop(work);
         let (result, effects) = match output {
             Some(Ok(output)) => result_of(&call.id, output),
-            Some(Err(panic)) => {
-                let text = format!("The tool failed inside: {}", panic_text(&*panic));
-                (ToolResult::error(&call.id, text), Vec::new())
-            }
+            Some(Err(panic)) => (ToolResult::error(&call.id, panic_text(&*panic)), Vec::new()),
             None => {
                 let text = "Interrupted by the user while it ran; what it had done is done.";
                 (ToolResult::error(&call.id, text), Vec::new())
@@ -303,14 +309,6 @@ fn result_of(call: &str, output: Result<ToolOutput, ToolError>) -> (ToolResult, 
     (ToolResult { call: call.to_owned(), content, is_error, details: output.details }, output.effects)
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
-}
-
 /// Forwards live output of one call.
 #[derive(Debug)]
 struct Live<'a> {
@@ -331,7 +329,6 @@ impl Progress for Live<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     #[test]
     fn ends_are_cut_between_characters_and_never_overlap() {

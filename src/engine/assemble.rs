@@ -1,5 +1,7 @@
 //! Puts a stream of model events together into blocks, and says which calls may not run.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::protocol::{Block, StopReason, ToolCall, Usage};
@@ -113,12 +115,30 @@ impl Assembler {
         None
     }
 
+    fn rename_doubled(&mut self, taken: &HashSet<String>) {
+        let mut own: HashSet<String> = HashSet::new();
+        for piece in &mut self.pieces {
+            let Piece::Call { id, .. } = piece else { continue };
+            let is_free = |id: &str| !id.is_empty() && !taken.contains(id) && !own.contains(id);
+            if !is_free(id) {
+                let stem = if id.is_empty() { "call" } else { id.as_str() };
+                let free = (2_u64..).map(|n| format!("{stem}_{n}")).find(|name| is_free(name));
+                *id = free.unwrap_or_default();
+            }
+            own.insert(id.clone());
+        }
+    }
+
     fn call(&mut self, key: usize) -> Option<&mut Piece> {
         self.pieces.iter_mut().rev().find(|piece| matches!(piece, Piece::Call { key: k, .. } if *k == key))
     }
 
     /// Closes the reply. Calls that are not whole, or whose arguments are no object, are marked broken.
-    pub(super) fn finish(self, stop: Ending) -> Reply {
+    ///
+    /// `taken` are the ids of all earlier calls: a service that gives one twice gets it renamed, since results,
+    /// questions and child agents are told apart by it.
+    pub(super) fn finish(mut self, stop: Ending, taken: &HashSet<String>) -> Reply {
+        self.rename_doubled(taken);
         let mut blocks = Vec::with_capacity(self.pieces.len());
         let mut broken = Vec::new();
         for piece in self.pieces {
@@ -158,6 +178,7 @@ fn arguments(json: &str, ended: bool, stop: &Ending) -> Result<Map<String, Value
         }
         Ending::Cut(_) if !ended => Some("the connection broke before this call was complete"),
         Ending::Interrupted => Some("the reply was interrupted before this call was complete"),
+        Ending::Stopped(StopReason::Refusal) => Some("the reply was stopped before this call was complete"),
         Ending::Cut(_) | Ending::Stopped(_) => None,
     };
     if let (Ok(Value::Object(map)), true) = (&strict, cut.is_none() || !json.trim().is_empty()) {
@@ -251,7 +272,7 @@ mod tests {
         if ended {
             assembler.take(ModelEvent::ToolEnd { key: 0 });
         }
-        let reply = assembler.finish(stop);
+        let reply = assembler.finish(stop, &HashSet::new());
         (reply.calls()[0].input.clone(), reply.broken.first().map(|(_, why)| why.clone()))
     }
 
@@ -289,6 +310,19 @@ mod tests {
     }
 
     #[test]
+    fn a_doubled_id_is_renamed() {
+        let mut assembler = Assembler::default();
+        for (key, id) in ["a", "b", "a", ""].into_iter().enumerate() {
+            assembler.take(ModelEvent::ToolStart { key, id: id.into(), name: "Read".into() });
+            assembler.take(ModelEvent::ToolEnd { key });
+        }
+        let taken = HashSet::from(["b".to_owned(), "a_2".to_owned()]);
+        let reply = assembler.finish(Ending::Stopped(StopReason::ToolUse), &taken);
+        let ids: Vec<String> = reply.calls().into_iter().map(|call| call.id).collect();
+        assert_eq!(ids, ["a", "b_2", "a_3", "call_2"]);
+    }
+
+    #[test]
     fn pieces_of_one_kind_join_and_order_stays() {
         let mut assembler = Assembler::default();
         for event in [
@@ -300,7 +334,7 @@ mod tests {
         ] {
             assert_eq!(assembler.take(event), None);
         }
-        let reply = assembler.finish(Ending::Stopped(StopReason::EndTurn));
+        let reply = assembler.finish(Ending::Stopped(StopReason::EndTurn), &HashSet::new());
         let thinking = Block::Thinking { thinking: "ab".into(), signature: Some("s".into()) };
         assert_eq!(reply.blocks, [thinking, Block::text("xy")]);
     }

@@ -9,6 +9,7 @@ mod query;
 mod sample;
 mod state;
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -103,6 +104,8 @@ pub struct QueryEngine {
     advertised: Option<Arc<[ToolSpec]>>,
     /// Messages made so far; gives ids that a resume continues.
     made: u64,
+    /// Ids of all calls so far; a service may give one twice.
+    calls: HashSet<String>,
     output_limit: u32,
     denials: Vec<Denial>,
 }
@@ -130,6 +133,7 @@ impl QueryEngine {
             compactor: Box::new(DropOldest),
             advertised: None,
             made: 0,
+            calls: HashSet::new(),
             denials: Vec::new(),
         }
     }
@@ -198,6 +202,9 @@ impl QueryEngine {
     fn fold(&mut self, seq: u64, event: &Event) {
         if matches!(event, Event::MessageAdded { .. } | Event::Compacted { .. }) {
             self.made += 1;
+        }
+        if let Event::MessageAdded { message } = event {
+            self.calls.extend(message.calls().map(|call| call.id));
         }
         self.view.apply(seq, event);
         if let Event::StateChanged { change } = event {

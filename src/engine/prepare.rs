@@ -1,5 +1,6 @@
 //! One call before it runs: look up, validate, hooks, gate, question.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +9,7 @@ use serde_json::json;
 use super::{Denial, QueryEngine};
 use crate::hook::{HookDecision, HookPoint};
 use crate::protocol::{Access, Decision, PermissionRequest, ToolCall, ToolResult, Verdict, VerdictKind};
-use crate::tool::{Tool, ToolError};
+use crate::tool::{Tool, ToolError, Workspace};
 
 /// What the preparation of a call came to.
 pub(super) enum Prepared {
@@ -37,14 +38,14 @@ impl QueryEngine {
             let result = ToolResult::error(&call.id, unknown_tool(&call.name, &tools));
             return Prepared::Answered(call, result);
         };
-        let mut access = match tool.access(&call.input, &self.workspace) {
+        let mut access = match touched(&*tool, &call, &self.workspace) {
             Ok(access) => access,
             Err(error) => return invalid(call, &error),
         };
         let hooks = self.seams.hooks.fire(HookPoint::PreToolUse { agent: &self.agent, call: &call }).await;
         if let Some(input) = hooks.updated_input {
             call.input = input;
-            access = match tool.access(&call.input, &self.workspace) {
+            access = match touched(&*tool, &call, &self.workspace) {
                 Ok(access) => access,
                 Err(error) => return invalid(call, &error),
             };
@@ -81,7 +82,7 @@ impl QueryEngine {
                 }
                 Decision::Allow { input: Some(input), .. } => {
                     call.input = input;
-                    access = match tool.access(&call.input, &self.workspace) {
+                    access = match touched(&*tool, &call, &self.workspace) {
                         Ok(access) => access,
                         Err(error) => return invalid(call, &error),
                     };
@@ -138,6 +139,19 @@ enum Answer {
 fn next_question() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What the call would touch; a tool that panics over its input is a tool that failed.
+fn touched(tool: &dyn Tool, call: &ToolCall, workspace: &Workspace) -> Result<Access, ToolError> {
+    catch_unwind(AssertUnwindSafe(|| tool.access(&call.input, workspace)))
+        .unwrap_or_else(|panic| Err(ToolError::Failed(panic_text(&*panic))))
+}
+
+/// A panic in words for the model.
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().copied();
+    let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("The tool failed inside: {}", said.unwrap_or("no message"))
 }
 
 fn invalid(call: ToolCall, error: &ToolError) -> Prepared {

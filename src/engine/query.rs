@@ -9,11 +9,15 @@ use super::assemble::{Ending, Reply};
 use super::limits::Meter;
 use super::sample::{Sampled, no_answer};
 use crate::hook::{HookDecision, HookPoint};
-use crate::protocol::{Block, ErrorKind, Event, Role, Source, StopReason, ToolSpec, TurnOutcome, text_of};
+use crate::protocol::{
+    Block, ErrorKind, Event, Role, Source, StopReason, ToolResult, ToolSpec, TurnOutcome, text_of,
+};
 use crate::tool::JournalError;
 
 /// Replies in a row that may be cut by the output limit or the connection before the turn ends.
 const CONTINUATIONS: u32 = 3;
+/// Why calls of a turn that ended by itself did not run.
+pub(super) const ENDED: &str = "Not run: the turn ended before this call.";
 /// Stop hooks that block in a row before they are overruled.
 const STOP_BLOCKS: u32 = 8;
 
@@ -39,7 +43,12 @@ impl QueryEngine {
         };
         let outcome = match self.close(&outcome).await {
             Ok(()) => outcome,
-            Err(error) => broken_journal(&error),
+            Err(error) => {
+                // Whoever waits for the end must hear of it, even if it could not be written.
+                let outcome = broken_journal(&error);
+                self.emit(Event::TurnFinished { outcome: outcome.clone() });
+                outcome
+            }
         };
         crate::trace::stage!("query.turn_end", reason = outcome.word(), turn = turn.meter.rounds());
         outcome
@@ -53,7 +62,7 @@ impl QueryEngine {
     ) -> Result<TurnOutcome, JournalError> {
         self.record(Event::TurnStarted).await?;
         self.answer_open_calls().await?;
-        if let Some(outcome) = self.take_prompt(prompt).await? {
+        if let Some(outcome) = self.take_prompt(prompt, cancel).await? {
             return Ok(outcome);
         }
         loop {
@@ -69,14 +78,19 @@ impl QueryEngine {
             let tools = self.advertised();
             let reply = match self.sample(&tools, cancel).await? {
                 Sampled::Reply(reply) => reply,
-                Sampled::Ended(outcome) => return Ok(outcome),
+                Sampled::Ended(outcome, arrived) => {
+                    if let Some(reply) = arrived.filter(|reply| !reply.blocks.is_empty()) {
+                        self.add_message(Role::Assistant, Source::Model, reply.blocks).await?;
+                    }
+                    return Ok(outcome);
+                }
             };
             trace_reply(&reply);
             if !reply.blocks.is_empty() {
                 self.add_message(Role::Assistant, Source::Model, reply.blocks.clone()).await?;
             }
             let next = if reply.calls().is_empty() {
-                self.without_calls(&reply, turn).await?
+                self.without_calls(&reply, turn, cancel).await?
             } else {
                 self.with_calls(&reply, turn, cancel).await?
             };
@@ -87,12 +101,19 @@ impl QueryEngine {
     }
 
     /// The prompt joins the conversation unless a hook keeps it out.
-    async fn take_prompt(&mut self, prompt: Vec<Block>) -> Result<Option<TurnOutcome>, JournalError> {
+    async fn take_prompt(
+        &mut self,
+        prompt: Vec<Block>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<TurnOutcome>, JournalError> {
         let prompt: Vec<Block> = prompt.into_iter().map(|block| self.masked(block)).collect();
         let text = text_of(&prompt);
         let mut blocks = prompt;
         if self.agent.is_root() && !text.trim().is_empty() {
-            let verdict = self.seams.hooks.fire(HookPoint::UserPromptSubmit { prompt: &text }).await;
+            let hooks = self.seams.hooks.fire(HookPoint::UserPromptSubmit { prompt: &text });
+            let Some(verdict) = cancel.run_until_cancelled(hooks).await else {
+                return Ok(Some(TurnOutcome::Aborted));
+            };
             if verdict.decision == Some(HookDecision::Deny) || verdict.stop.is_some() {
                 let reason = verdict.stop.unwrap_or(verdict.reason);
                 self.emit(Event::Notice { text: format!("A hook kept the prompt back: {reason}") });
@@ -132,6 +153,7 @@ impl QueryEngine {
         &mut self,
         reply: &Reply,
         turn: &mut Turn,
+        cancel: &CancellationToken,
     ) -> Result<Option<TurnOutcome>, JournalError> {
         let text = reply.text();
         match &reply.stop {
@@ -161,7 +183,14 @@ impl QueryEngine {
                     .await;
             }
             Ending::Stopped(StopReason::Refusal) => return Ok(Some(TurnOutcome::Refusal { reason: text })),
-            Ending::Stopped(StopReason::PauseTurn) => return Ok(None),
+            Ending::Stopped(StopReason::PauseTurn) => {
+                turn.cut += 1;
+                if turn.cut > CONTINUATIONS {
+                    let message = format!("The service paused the turn {} times running.", turn.cut);
+                    return Ok(Some(TurnOutcome::Error { message, kind: ErrorKind::Unavailable }));
+                }
+                return Ok(None);
+            }
             Ending::Stopped(StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence) => {}
         }
         self.ended_normally(turn);
@@ -178,7 +207,7 @@ impl QueryEngine {
         if self.drain_interjections().await? {
             return Ok(None);
         }
-        self.stop_hooks(&text, turn).await
+        self.stop_hooks(&text, turn, cancel).await
     }
 
     /// Runs the calls of a reply; their results are in the conversation when this returns.
@@ -192,15 +221,21 @@ impl QueryEngine {
             Ending::Cut(cause) => {
                 self.emit(Event::Notice { text: format!("The reply broke off ({cause}); going on.") });
             }
-            Ending::Stopped(StopReason::MaxTokens) | Ending::Interrupted => {}
-            Ending::Stopped(_) => self.ended_normally(turn),
+            Ending::Stopped(StopReason::MaxTokens | StopReason::ContextExceeded | StopReason::Refusal)
+            | Ending::Interrupted => {}
+            Ending::Stopped(
+                StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence | StopReason::PauseTurn,
+            ) => self.ended_normally(turn),
         }
         turn.blocks = 0;
         let outcome = self.act(reply, &mut turn.meter, cancel).await?;
         if cancel.is_cancelled() {
             return Ok(Some(TurnOutcome::Aborted));
         }
-        Ok(outcome)
+        if reply.stop == Ending::Stopped(StopReason::Refusal) {
+            return Ok(Some(TurnOutcome::Refusal { reason: reply.text() }));
+        }
+        Ok(outcome.or_else(|| cut_again(reply, turn)))
     }
 
     fn ended_normally(&mut self, turn: &mut Turn) {
@@ -208,11 +243,19 @@ impl QueryEngine {
         self.output_limit = self.config.output_limit;
     }
 
-    async fn stop_hooks(&mut self, last: &str, turn: &mut Turn) -> Result<Option<TurnOutcome>, JournalError> {
+    async fn stop_hooks(
+        &mut self,
+        last: &str,
+        turn: &mut Turn,
+        cancel: &CancellationToken,
+    ) -> Result<Option<TurnOutcome>, JournalError> {
         if !self.agent.is_root() {
             return Ok(Some(TurnOutcome::Completed));
         }
-        let verdict = self.seams.hooks.fire(HookPoint::Stop { active: turn.blocks > 0, last }).await;
+        let hooks = self.seams.hooks.fire(HookPoint::Stop { active: turn.blocks > 0, last });
+        let Some(verdict) = cancel.run_until_cancelled(hooks).await else {
+            return Ok(Some(TurnOutcome::Aborted));
+        };
         if let Some(reason) = verdict.stop {
             self.emit(Event::Notice { text: format!("A hook ended the turn: {reason}") });
             return Ok(Some(TurnOutcome::Completed));
@@ -239,8 +282,9 @@ impl QueryEngine {
 
     /// Answers what is still open, writes the end of the turn and forces the log to the disk.
     async fn close(&mut self, outcome: &TurnOutcome) -> Result<(), JournalError> {
+        let text = if *outcome == TurnOutcome::Aborted { super::act::INTERRUPTED } else { ENDED };
         for open in self.view.open_calls() {
-            let result = crate::protocol::ToolResult::error(&open.call.id, super::act::INTERRUPTED);
+            let result = ToolResult::error(&open.call.id, text);
             self.record(Event::ToolFinished { result }).await?;
         }
         self.record(Event::TurnFinished { outcome: outcome.clone() }).await?;
@@ -259,6 +303,21 @@ impl QueryEngine {
             other => other,
         }
     }
+}
+
+/// A reply of which nothing could run for being cut is no progress, whatever its arguments look like.
+fn cut_again(reply: &Reply, turn: &mut Turn) -> Option<TurnOutcome> {
+    let why = match &reply.stop {
+        Ending::Cut(_) => "the connection broke off",
+        Ending::Stopped(StopReason::MaxTokens | StopReason::ContextExceeded) => "the output limit cut",
+        Ending::Stopped(_) | Ending::Interrupted => return None,
+    };
+    if reply.broken.len() < reply.calls().len() {
+        return None;
+    }
+    turn.cut += 1;
+    (turn.cut > CONTINUATIONS)
+        .then(|| TurnOutcome::Stuck { reason: format!("{why} every call of {} replies running", turn.cut) })
 }
 
 fn trace_reply(reply: &Reply) {

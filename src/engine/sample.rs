@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::QueryEngine;
 use super::assemble::{Assembler, Ending, Reply};
-use crate::protocol::{DeltaKind, ErrorKind, Event, StopReason, ToolSpec, TurnOutcome};
+use crate::protocol::{DeltaKind, Edit, ErrorKind, Event, StopReason, ToolSpec, TurnOutcome};
 use crate::provider::{self, Failure, ModelEvent, ProviderError, Request};
 use crate::tool::JournalError;
 
@@ -17,8 +17,8 @@ use crate::tool::JournalError;
 pub(super) enum Sampled {
     /// A reply, whole or cut.
     Reply(Reply),
-    /// No reply; the turn ends.
-    Ended(TurnOutcome),
+    /// The turn ends; what had arrived of the last reply, if anything.
+    Ended(TurnOutcome, Option<Reply>),
 }
 
 /// What one attempt came to.
@@ -55,7 +55,8 @@ impl QueryEngine {
                         // Services now and then send nothing at all; asking again is cheap and mostly helps.
                         Ending::Stopped(StopReason::EndTurn) if reply.blocks.is_empty() && empty < 2 => {
                             empty += 1;
-                            self.announce_retry(attempts + empty, Duration::ZERO, "the reply was empty");
+                            attempts += 1;
+                            self.announce_retry(attempts, Duration::ZERO, "the reply was empty");
                         }
                         _ => return Ok(Sampled::Reply(reply)),
                     }
@@ -64,24 +65,30 @@ impl QueryEngine {
                     self.count(assembler.usage()).await?;
                     if assembler.has_content() && recoverable(&error) {
                         let cause = self.clean(&error);
-                        return Ok(Sampled::Reply(assembler.finish(Ending::Cut(cause))));
+                        return Ok(Sampled::Reply(assembler.finish(Ending::Cut(cause), &self.calls)));
                     }
                     if error.kind == Failure::ContextOverflow && !made_room {
                         made_room = true;
                         if self.make_room().await? {
+                            attempts += 1;
+                            self.emit(Event::DeltaReset);
                             self.announce_retry(attempts, Duration::ZERO, "made room in the window");
                             continue;
                         }
                     }
                     let Some(wait) = provider::next_wait(&self.config.retry, &error, attempts, jitter())
                     else {
-                        return Ok(Sampled::Ended(self.failed(error, attempts)));
+                        let arrived = assembler.has_content().then(|| {
+                            let cause = self.clean(&error);
+                            assembler.finish(Ending::Cut(cause), &self.calls)
+                        });
+                        return Ok(Sampled::Ended(self.failed(error, attempts), arrived));
                     };
                     attempts += 1;
                     self.emit(Event::DeltaReset);
                     self.announce_retry(attempts, wait, &self.clean(&error));
                     tokio::select! {
-                        () = cancel.cancelled() => return Ok(Sampled::Ended(TurnOutcome::Aborted)),
+                        () = cancel.cancelled() => return Ok(Sampled::Ended(TurnOutcome::Aborted, None)),
                         () = tokio::time::sleep(wait) => {}
                     }
                 }
@@ -97,7 +104,7 @@ impl QueryEngine {
             result = self.receive(tools, &mut assembler) => result.map(Ending::Stopped),
         };
         match result {
-            Ok(ending) => Attempt::Reply(assembler.finish(ending)),
+            Ok(ending) => Attempt::Reply(assembler.finish(ending, &self.calls)),
             Err(error) => Attempt::Failed(error, assembler),
         }
     }
@@ -151,16 +158,18 @@ impl QueryEngine {
     /// Takes the oldest rounds out after an overflow; false if nothing could go.
     async fn make_room(&mut self) -> Result<bool, JournalError> {
         let before = self.view.messages().len();
+        let count = |edits: &[Edit]| edits.iter().filter(|edit| matches!(edit, Edit::Fold { .. })).count();
         let edits = self.compactor.overflowed(self.view.messages(), self.next_id());
         if edits.is_empty() {
             return Ok(false);
         }
+        let markers = count(&edits);
         self.record(Event::Compacted { tier: 0, edits }).await?;
         let after = self.view.messages().len();
         crate::trace::stage!("compact.run", tier = "overflow", before = before, after = after);
         let text = format!(
             "The conversation did not fit the window: {} older messages were left out.",
-            before - after
+            (before + markers).saturating_sub(after)
         );
         self.emit(Event::Notice { text });
         Ok(true)

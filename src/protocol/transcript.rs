@@ -86,14 +86,23 @@ impl View {
             .collect()
     }
 
-    /// The text of the newest assistant message that has any.
+    /// The text of the newest assistant message that has any, put together where it was cut and went on.
     pub fn last_assistant_text(&self) -> Option<String> {
-        self.base
-            .iter()
-            .rev()
-            .filter(|m| m.role == Role::Assistant)
-            .map(|m| m.text())
-            .find(|text| !text.trim().is_empty())
+        let mut pieces: Vec<String> = Vec::new();
+        for message in self.base.iter().rev() {
+            match message.role {
+                Role::User if pieces.is_empty() || message.source == Source::Host => {}
+                Role::User => break,
+                Role::Assistant => {
+                    let text = message.text();
+                    if !text.trim().is_empty() {
+                        pieces.push(text);
+                    }
+                }
+            }
+        }
+        pieces.reverse();
+        (!pieces.is_empty()).then(|| pieces.concat())
     }
 
     fn push(&mut self, message: Arc<Message>) {
@@ -301,6 +310,30 @@ mod tests {
         ]);
         let open: Vec<_> = view.open_calls().into_iter().map(|o| (o.call.id, o.started)).collect();
         assert_eq!(open, [("1".to_owned(), true), ("2".to_owned(), false)]);
+    }
+
+    #[test]
+    fn the_last_text_is_whole_where_it_was_cut() {
+        let host = |id: &str| Event::MessageAdded {
+            message: Message {
+                id: MessageId(id.to_owned()),
+                role: Role::User,
+                source: Source::Host,
+                origin: None,
+                blocks: vec![Block::text("go on")],
+            },
+        };
+        let said = |id: &str, text: &str| message(id, Role::Assistant, vec![Block::text(text)]);
+        let mut events = vec![
+            message("u", Role::User, vec![Block::text("go")]),
+            said("a", "before"),
+            message("u2", Role::User, vec![Block::text("more")]),
+        ];
+        assert_eq!(fold(&events).last_assistant_text().as_deref(), Some("before"));
+        events.extend([said("b", "one "), host("h"), said("c", "two")]);
+        assert_eq!(fold(&events).last_assistant_text().as_deref(), Some("one two"));
+        events.extend([message("d", Role::Assistant, vec![call("1")]), result("1", "x")]);
+        assert_eq!(fold(&events).last_assistant_text().as_deref(), Some("one two"));
     }
 
     #[test]

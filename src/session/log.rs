@@ -62,6 +62,8 @@ pub struct Log {
 struct Inner {
     file: File,
     next: u64,
+    /// A write failed in the middle of a line.
+    torn: bool,
 }
 
 impl Log {
@@ -72,7 +74,7 @@ impl Log {
         private(&mut options);
         let file = options.open(path).map_err(SessionError::io(path))?;
         lock(&file, path)?;
-        let log = Self { path: path.to_owned(), inner: Mutex::new(Inner { file, next: 0 }) };
+        let log = Self { path: path.to_owned(), inner: Mutex::new(Inner { file, next: 0, torn: false }) };
         log.append(&AgentPath::root(), header)?;
         Ok(log)
     }
@@ -87,7 +89,7 @@ impl Log {
         if !ends_with_newline(&mut file).map_err(SessionError::io(path))? {
             file.write_all(b"\n").map_err(SessionError::io(path))?;
         }
-        Ok((Self { path: path.to_owned(), inner: Mutex::new(Inner { file, next }) }, events))
+        Ok((Self { path: path.to_owned(), inner: Mutex::new(Inner { file, next, torn: false }) }, events))
     }
 
     /// Writes one event at the end and hands it to the OS; gives the envelope as written.
@@ -98,8 +100,14 @@ impl Log {
         let mut line = serde_json::to_vec(&envelope)
             .map_err(|e| SessionError::Io { path: self.path.clone(), source: std::io::Error::other(e) })?;
         line.push(b'\n');
+        if inner.torn {
+            // What a full disk left of the line before must not swallow this one.
+            line.insert(0, b'\n');
+        }
         // One write, so that a line is whole or torn but never mixed with another.
+        inner.torn = true;
         inner.file.write_all(&line).map_err(SessionError::io(&self.path))?;
+        inner.torn = false;
         inner.next += 1;
         Ok(envelope)
     }
@@ -116,6 +124,26 @@ impl Log {
     /// Where the session lies.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Whether anything was said in a session: one that was only opened and left is not worth going on with.
+pub(super) fn holds_words(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match reader.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return false,
+            Ok(_) => {}
+        }
+        match serde_json::from_slice::<Envelope>(&line).map(|envelope| envelope.event) {
+            Ok(Event::MessageAdded { .. }) => return true,
+            // One of a later version is not passed over in silence: opening it says what to do.
+            Ok(Event::SessionStarted { format, .. }) if format > FORMAT => return true,
+            _ => {}
+        }
     }
 }
 

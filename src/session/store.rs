@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::log::SessionError;
+use super::log::{SessionError, holds_words};
 
 /// The sessions of one project.
 #[derive(Debug, Clone)]
@@ -87,9 +87,10 @@ impl Store {
         found
     }
 
-    /// The newest session.
+    /// The newest session in which anything was said.
     pub fn latest(&self) -> Result<SessionFile, SessionError> {
-        self.list().into_iter().next().ok_or_else(|| SessionError::None(self.project.clone()))
+        let found = self.list().into_iter().find(|session| holds_words(&session.path));
+        found.ok_or_else(|| SessionError::None(self.project.clone()))
     }
 }
 
@@ -102,8 +103,15 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 #[cfg(unix)]
 fn private_folder(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    // One that stood there before may be open to others.
+    let mut permissions = std::fs::metadata(path)?.permissions();
+    if permissions.mode() & 0o077 != 0 {
+        permissions.set_mode(0o700);
+        std::fs::set_permissions(path, permissions)?;
+    }
+    Ok(())
 }
 
 #[cfg(not(unix))]

@@ -4,12 +4,24 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod engine;
+#[cfg(test)]
 mod headless;
+#[cfg(test)]
+mod loop_bugs;
 #[cfg(test)]
 mod prefix;
 #[cfg(test)]
+mod process;
+#[cfg(test)]
 mod readme;
+#[cfg(test)]
+mod recovery;
+#[cfg(test)]
+mod resume;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
 mod support_test;
+#[cfg(test)]
+mod tools;

@@ -1,6 +1,6 @@
 //! Makes any history legal for a provider, so that one bad message cannot poison a session.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -59,16 +59,15 @@ pub fn repaired(messages: &[Arc<Message>], needs: Needs<'_>) -> Vec<Arc<Message>
                     continue;
                 }
                 let (kept, renamed) = ids.legal(kept);
-                let order: Vec<String> = kept.calls().map(|call| call.id).collect();
                 push(&mut out, kept);
-                if order.is_empty() {
+                if renamed.is_empty() {
                     continue;
                 }
                 let next = messages.get(at).filter(|m| m.role == Role::User);
                 if next.is_some() {
                     at += 1;
                 }
-                push(&mut out, paired(message, next, &order, &renamed));
+                push(&mut out, paired(message, next, &renamed));
             }
         }
     }
@@ -113,38 +112,32 @@ fn is_empty(block: &Block) -> bool {
     }
 }
 
+/// What stands for a result that is not there.
+const LOST: &str = "The result of this call was lost; whether it ran is unknown.";
+
 /// The message after an assistant message with calls: one result for each, then whatever else was said.
-fn paired(
-    owner: &Message,
-    next: Option<&Arc<Message>>,
-    order: &[String],
-    renamed: &HashMap<String, String>,
-) -> Arc<Message> {
-    let mut found: HashMap<String, Block> = HashMap::new();
+fn paired(owner: &Message, next: Option<&Arc<Message>>, renamed: &[(String, String)]) -> Arc<Message> {
+    let mut found: HashMap<&str, VecDeque<(&Vec<Block>, bool)>> = HashMap::new();
     let mut rest = Vec::new();
     for block in next.into_iter().flat_map(|m| &m.blocks) {
         match block {
             Block::ToolResult { tool_use_id, content, is_error } => {
-                let id = renamed.get(tool_use_id).unwrap_or(tool_use_id).clone();
-                found.entry(id.clone()).or_insert_with(|| Block::ToolResult {
-                    tool_use_id: id,
-                    content: spoken(content),
-                    is_error: *is_error,
-                });
+                found.entry(tool_use_id).or_default().push_back((content, *is_error));
             }
             Block::Thinking { .. } | Block::ToolUse { .. } => {}
             other if is_empty(other) => {}
             other => rest.push(other.clone()),
         }
     }
-    let mut blocks: Vec<Block> = order
+    // Two calls of one id take its results in their order.
+    let mut blocks: Vec<Block> = renamed
         .iter()
-        .map(|id| {
-            found.remove(id).unwrap_or_else(|| Block::ToolResult {
-                tool_use_id: id.clone(),
-                content: vec![Block::text("The result of this call was lost; whether it ran is unknown.")],
-                is_error: true,
-            })
+        .map(|(was, id)| {
+            let (content, is_error) = match found.get_mut(was.as_str()).and_then(VecDeque::pop_front) {
+                Some((content, is_error)) => (spoken(content), is_error),
+                None => (vec![Block::text(LOST)], true),
+            };
+            Block::ToolResult { tool_use_id: id.clone(), content, is_error }
         })
         .collect();
     blocks.extend(rest);
@@ -199,9 +192,10 @@ struct Ids {
 }
 
 impl Ids {
-    /// Gives every call a legal id that no other has, a legal name and an object as input.
-    fn legal(&mut self, message: Arc<Message>) -> (Arc<Message>, HashMap<String, String>) {
-        let mut renamed = HashMap::new();
+    /// Gives every call a legal id that no other has, a legal name and an object as input; also the old and the new
+    /// id of each, in call order.
+    fn legal(&mut self, message: Arc<Message>) -> (Arc<Message>, Vec<(String, String)>) {
+        let mut renamed = Vec::new();
         let mut fixed = Vec::new();
         for (index, block) in message.blocks.iter().enumerate() {
             let Block::ToolUse { id, name, input } = block else {
@@ -215,10 +209,10 @@ impl Ids {
             }
             self.seen.insert(fresh.clone());
             let good_name = legal(name, "unknown");
+            renamed.push((id.clone(), fresh.clone()));
             if fresh == *id && good_name == *name && input.is_object() {
                 continue;
             }
-            renamed.insert(id.clone(), fresh.clone());
             let input = if input.is_object() { input.clone() } else { wrapped(input) };
             fixed.push((index, Block::ToolUse { id: fresh, name: good_name, input }));
         }
@@ -341,6 +335,18 @@ mod tests {
         ]);
         assert_eq!(out[2].1, [result("a_b", "1")]);
         assert_eq!(out[4].1, [result("a_b_2", "2")]);
+    }
+
+    #[test]
+    fn two_calls_of_one_id_keep_their_own_results() {
+        let out = repair(&[
+            msg(Role::User, vec![Block::text("go")]),
+            msg(Role::Assistant, vec![call("x"), call("x"), call("x")]),
+            msg(Role::User, vec![result("x", "1"), result("x", "2")]),
+        ]);
+        assert_eq!(out[1].1, [call("x"), call("x_2"), call("x_3")]);
+        assert_eq!(out[2].1[..2], [result("x", "1"), result("x_2", "2")]);
+        assert!(matches!(&out[2].1[2], Block::ToolResult { is_error: true, .. }));
     }
 
     #[test]

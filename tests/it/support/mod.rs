@@ -14,6 +14,7 @@
 
 #![allow(dead_code, reason = "a toolbox: a fault without a test of its own today may have one tomorrow")]
 
+pub(crate) mod cli;
 mod connection;
 mod errors;
 mod legal;
@@ -21,6 +22,7 @@ mod legal_test;
 mod play;
 mod project;
 mod reply;
+pub(crate) mod rig;
 mod server;
 mod sse;
 
