@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Ending, Reply};
@@ -329,6 +328,7 @@ impl Progress for Live<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn ends_are_cut_between_characters_and_never_overlap() {
