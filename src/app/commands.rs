@@ -125,7 +125,7 @@ pub fn percent(status: &Status) -> u64 {
 
 fn model(cx: Context<'_>, args: &str) -> Reaction {
     if args.is_empty() {
-        return Reaction::Say(format!("model {}; change it with /model NAME", cx.status.model.0));
+        return Reaction::Say(format!("model {}; change it with /model NAME", cx.status.name));
     }
     Reaction::Send(Op::SetModel { model: args.to_owned() }, String::new())
 }

@@ -9,20 +9,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 use tokio::sync::mpsc;
 
-/// The terminal as it was found.
+/// The terminal as it was found. While this lives nothing is echoed but by the line editor.
 #[derive(Debug)]
 pub(super) struct Terminal {
     before: Option<Termios>,
 }
 
 impl Terminal {
+    /// Makes the terminal quiet: keys are neither echoed into an answer nor lost, and Ctrl+C stays a signal.
     pub(super) fn new() -> Self {
-        Self { before: termios::tcgetattr(std::io::stdin()).ok() }
-    }
-
-    /// Takes the keys for itself until dropped: nothing is echoed into the answer, and Ctrl+C stays a signal.
-    pub(super) fn listen(&self) -> Keys {
-        if let Some(mut quiet) = self.before.clone() {
+        let before = termios::tcgetattr(std::io::stdin()).ok();
+        if let Some(mut quiet) = before.clone() {
             quiet.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON | LocalFlags::IEXTEN);
             // What was typed before Ctrl+C is not thrown away.
             quiet.local_flags.insert(LocalFlags::ISIG | LocalFlags::NOFLSH);
@@ -32,28 +29,33 @@ impl Terminal {
                 }
             }
             set(&quiet);
-            marks("\x1b[?2004h");
         }
-        Keys::start(self.before.clone())
+        Self { before }
+    }
+
+    /// Takes the keys until dropped.
+    pub(super) fn listen(&self) -> Keys {
+        if self.before.is_none() {
+            return Keys::none();
+        }
+        // The editor switches the marks off when it is done.
+        marks("\x1b[?2004h");
+        Keys::start()
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        put_back(self.before.as_ref());
-    }
-}
-
-fn put_back(before: Option<&Termios>) {
-    if let Some(before) = before {
-        set(before);
-        marks("\x1b[?2004l");
+        if let Some(before) = &self.before {
+            set(before);
+            marks("\x1b[?2004l");
+        }
     }
 }
 
 fn set(settings: &Termios) {
     // A terminal that is gone needs no settings.
-    termios::tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, settings).unwrap_or_default();
+    termios::tcsetattr(std::io::stdin(), SetArg::TCSANOW, settings).unwrap_or_default();
 }
 
 /// Switches the marks around pasted text, which keep its line ends from being keys.
@@ -69,17 +71,21 @@ pub(super) struct Keys {
     /// Its end wakes the thread.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
-    before: Option<Termios>,
 }
 
 impl Keys {
-    fn start(before: Option<Termios>) -> Self {
+    fn none() -> Self {
+        let (_, arriving) = mpsc::unbounded_channel();
+        Self { arriving, stop: None, thread: None }
+    }
+
+    fn start() -> Self {
         let (keys, arriving) = mpsc::unbounded_channel();
         let (stop, stopped) = UnixStream::pair().ok().unzip();
-        let thread = stopped.filter(|_| before.is_some()).and_then(|stopped| {
+        let thread = stopped.and_then(|stopped| {
             std::thread::Builder::new().name("keys".to_owned()).spawn(move || read(&stopped, &keys)).ok()
         });
-        Self { arriving, stop, thread, before }
+        Self { arriving, stop, thread }
     }
 
     /// The next keys; `None` when there will be none.
@@ -108,7 +114,6 @@ impl Keys {
 impl Drop for Keys {
     fn drop(&mut self) {
         self.join();
-        put_back(self.before.as_ref());
     }
 }
 

@@ -88,6 +88,9 @@ async fn keys_typed_before_the_question_do_not_answer_it() {
     terminal.line("n");
     terminal.sees("One.").await;
     assert!(!project.work().join("a").exists());
+    // They are the draft of the next prompt instead.
+    terminal.sees("\n> ").await;
+    terminal.sees("es").await;
     terminal.send("\x03");
     terminal.sees("again to leave").await;
 }
