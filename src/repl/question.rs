@@ -3,15 +3,17 @@
 use super::editor::{Asked, Editor};
 use super::page::print;
 use crate::app::visible::{clipped, visible, visible_line};
-use crate::protocol::{Decision, PermissionRequest, Scope};
+use crate::protocol::{Decision, PermissionRequest, Scope, ToolCall};
 
 /// Shows what is asked.
 pub(super) fn show(request: &PermissionRequest) {
     let who =
         if request.agent.is_root() { String::new() } else { format!(" (child agent {})", request.agent) };
     print(&format!("? {}{who}\n  {}\n", summary(request), visible_line(&request.reason)));
-    if let Some(diff) = &request.diff {
-        print(&format!("{}\n", visible(&clipped(diff, 4_000))));
+    let change = request.diff.clone().or_else(|| change(&request.call));
+    if let Some(change) = change {
+        let change = clipped(change.trim_end(), 4_000);
+        print(&format!("    {}\n", visible(&change).replace('\n', "\n    ")));
     }
     if let Some(offer) = request.offers.first() {
         print(&format!("  always = allow {} for this session\n", visible_line(&offer.rule)));
@@ -41,6 +43,19 @@ pub(super) async fn ask(editor: &mut Editor, request: &PermissionRequest) -> Opt
             ("n" | "no", _) => Decision::Deny { feedback: None, end_turn: false },
             _ => Decision::deny(words),
         });
+    }
+}
+
+/// What a call would change, from its input alone: nobody should say yes to a bare name.
+fn change(call: &ToolCall) -> Option<String> {
+    let marked = |field: &str, mark: &str| -> Option<String> {
+        let text = call.input.get(field)?.as_str()?;
+        Some(text.lines().map(|line| format!("{mark} {line}\n")).collect())
+    };
+    match call.name.as_str() {
+        "Edit" => Some(marked("old_string", "-")? + &marked("new_string", "+")?),
+        "Write" => marked("content", "+"),
+        _ => None,
     }
 }
 

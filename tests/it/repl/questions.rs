@@ -122,3 +122,30 @@ async fn what_is_asked_cannot_forge_a_line_of_ours() {
     assert!(!question.contains("\n? Read") && question.contains("      ? Read a.txt"), "{question}");
     terminal.answered("n", "One.").await;
 }
+
+#[tokio::test]
+async fn an_edit_is_shown_before_it_is_allowed() {
+    let project = Project::new();
+    project.write("a.txt", "one\ntwo\n");
+    let server = ModelServer::start(vec![
+        Reply::tool("Read", json!({"file_path": "a.txt"})),
+        Reply::tool(
+            "Edit",
+            json!({"file_path": "a.txt", "old_string": "one\ntwo", "new_string": "uno\x1b[2J"}),
+        ),
+        Reply::tool("Write", json!({"file_path": "b.txt", "content": "new line\n"})),
+        Reply::text("One."),
+    ])
+    .await;
+    let mut terminal = Terminal::start(&project, &server, &[]).await;
+    terminal.line("go");
+    let question = terminal.sees(QUESTION).await;
+    assert!(question.contains("? Edit a.txt"), "{question}");
+    assert!(question.contains("    - one\n    - two\n    + uno\\u{1b}[2J\n"), "{question}");
+    terminal.line("y");
+    let question = terminal.sees(QUESTION).await;
+    assert!(question.contains("? Write b.txt") && question.contains("    + new line\n"), "{question}");
+    terminal.answered("n", "One.").await;
+    assert_eq!(project.read("a.txt"), "uno\x1b[2J\n");
+    assert_eq!(project.read("b.txt"), "");
+}
