@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use super::{ModelServer, Protocol};
 
 /// No run may take longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A project folder and a home, both temporary.
 #[derive(Debug)]

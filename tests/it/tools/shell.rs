@@ -123,11 +123,13 @@ async fn o_shell_04_characters_survive_pieces() {
 #[tokio::test]
 async fn live_output_comes_before_the_end() {
     let bench = Bench::new();
-    let running = bash(&bench, "echo first; sleep 0.4; echo second");
-    let watching = within(Duration::from_millis(350), "live output", || {
-        bench.host.live.lock().unwrap().concat() == "first\n"
-    });
-    let (reply, _) = tokio::join!(running, watching);
+    // The second line is printed only once the first has been seen.
+    let running = bash(&bench, "echo first; while [ ! -e seen ]; do sleep 0.01; done; echo second");
+    let watching = async {
+        within(Duration::from_secs(10), "live output", || bench.host.live.lock().unwrap().concat() == "first\n").await;
+        std::fs::write(bench.root.join("seen"), "").unwrap();
+    };
+    let (reply, ()) = tokio::join!(running, watching);
     assert_eq!(reply.text, "first\nsecond");
 }
 
@@ -143,9 +145,11 @@ async fn o_shell_05_an_interrupt_ends_the_whole_tree_and_keeps_the_output() {
         Instant::now()
     };
     let (reply, stopped) = tokio::join!(bash(&bench, &command), stop);
-    assert!(stopped.elapsed() < Duration::from_millis(100), "{:?}", stopped.elapsed());
-    assert!(reply.is_error && reply.text.starts_with("up\n[interrupted by the user after"), "{}", reply.text);
-    within(Duration::from_millis(500), "the tree is gone", || alive(&mark).is_empty()).await;
+    assert!(stopped.elapsed() < Duration::from_secs(2), "{:?}", stopped.elapsed());
+    // The inner shell may still say that its child was terminated.
+    let told = reply.text.starts_with("up\n") && reply.text.contains("\n[interrupted by the user after");
+    assert!(reply.is_error && told, "{}", reply.text);
+    within(Duration::from_secs(5), "the tree is gone", || alive(&mark).is_empty()).await;
 }
 
 #[tokio::test]
