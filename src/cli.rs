@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::app::{self, StartError};
+use crate::app::{self, StartError, say};
 use crate::config::{self, Config, ConfigError, Env, Flags};
 use crate::headless::stdin::{self, Need};
-use crate::headless::{self, Exit, Format, say};
+use crate::headless::{self, Exit, Format};
 use crate::process::Supervisor;
 use crate::protocol::Block;
 use crate::trace;
@@ -20,7 +20,13 @@ const HEADLESS_ROUNDS: u32 = 100;
 
 /// A coding agent for the terminal.
 #[derive(Debug, Parser)]
-#[command(name = "reagent", version, about, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "reagent",
+    version,
+    about,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true
+)]
 #[expect(clippy::struct_excessive_bools, reason = "one field a flag")]
 struct Args {
     #[command(subcommand)]
@@ -36,6 +42,14 @@ struct Args {
     /// What stdout carries with --prompt.
     #[arg(long, value_enum, default_value_t = OutputFormat::Text, value_name = "FORMAT")]
     output_format: OutputFormat,
+
+    /// What stdin carries; only text so far.
+    #[arg(long, value_enum, default_value_t = InputFormat::Text, value_name = "FORMAT", hide = true)]
+    input_format: InputFormat,
+
+    /// With stream-json: also the pieces of the answer as they arrive.
+    #[arg(long)]
+    include_partial_messages: bool,
 
     /// Model or alias: sonnet, opus, gpt, …, offline, auto (a local server), script:FILE.
     #[arg(short, long, value_name = "NAME")]
@@ -140,12 +154,20 @@ enum OutputFormat {
     StreamJson,
 }
 
-impl From<OutputFormat> for Format {
-    fn from(format: OutputFormat) -> Self {
-        match format {
-            OutputFormat::Text => Self::Text,
-            OutputFormat::Json => Self::Json,
-            OutputFormat::StreamJson => Self::StreamJson,
+/// Accepted as scripts give it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum InputFormat {
+    /// Plain text.
+    Text,
+}
+
+impl Args {
+    fn format(&self) -> Format {
+        match (self.output_format, self.include_partial_messages) {
+            (OutputFormat::Text, _) => Format::Text,
+            (OutputFormat::Json, _) => Format::Json,
+            (OutputFormat::StreamJson, false) => Format::StreamJson,
+            (OutputFormat::StreamJson, true) => Format::StreamJsonPieces,
         }
     }
 }
@@ -161,10 +183,11 @@ pub fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    let format = if args.command.is_some() { Format::Text } else { args.format() };
     let exit = match run(args) {
         Ok(exit) => exit,
         Err((exit, message)) => {
-            say(&format!("reagent: {}", app::visible::visible(&message)));
+            headless::failed(format, exit, &message);
             exit
         }
     };
@@ -178,7 +201,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
         std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
     );
     let command = args.command;
-    let format = Format::from(args.output_format);
+    let format = args.format();
     let (prompt_flag, text) = (args.prompt.clone(), args.text.join(" "));
     let config = config::resolve(flags(args)?, &env).map_err(|error| config_failure(&error))?;
     if let Some(shape) = env.get("TRACE").and_then(trace::Format::from_env) {
@@ -189,6 +212,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Some(Command::Doctor) => Front::Doctor,
         None => front(prompt_flag, text)?,
     };
+    let mask = config.mask.clone();
     crate::trace::stage!("cli.start", mode = front.name(), model = %config.model.value.name());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -198,7 +222,10 @@ fn run(args: Args) -> Result<Exit, Failure> {
     let result = runtime.block_on(dispatch(front, config, format));
     // A thread that still reads stdin must not hold the exit.
     runtime.shutdown_background();
-    result
+    result.map_err(|(exit, mut message)| {
+        mask.apply(&mut message);
+        (exit, message)
+    })
 }
 
 fn flags(args: Args) -> Result<Flags, Failure> {
@@ -299,6 +326,7 @@ async fn dispatch(front: Front, mut config: Config, format: Format) -> Result<Ex
             match repl::run(handle, first).await {
                 Ok(repl::Left::Orderly) => Ok(Exit::Done),
                 Ok(repl::Left::Interrupted) => Ok(Exit::Interrupted),
+                Ok(repl::Left::Terminated) => Ok(Exit::Terminated),
                 Err(error) => Err((Exit::Failed, error.to_string())),
             }
         }

@@ -2,18 +2,26 @@
 
 mod answer;
 mod json;
+mod output;
+mod screen;
 pub mod stdin;
 
-use std::io::{IsTerminal as _, Write};
+use std::collections::VecDeque;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
-use tokio::signal;
-
-use crate::app::Handle;
-use crate::app::visible::{clipped, visible, visible_line};
-use crate::protocol::{Block, Decision, Envelope, Event, Op, PermissionRequest, TurnOutcome};
+use crate::app::signals::{Signal, Signals};
+use crate::app::visible::{visible, visible_json};
+use crate::app::{Handle, say};
+use crate::protocol::{Block, Decision, Event, Op, PermissionRequest, TurnOutcome};
 
 use answer::Tally;
 use json::Writer;
+use output::Output;
+use screen::Screen;
+
+/// How long a reader that does not read may hold up a run that was told to end.
+const LAST_WRITE: Duration = Duration::from_millis(500);
 
 /// What stdout carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +32,8 @@ pub enum Format {
     Json,
     /// One object for each event, the result last.
     StreamJson,
+    /// The same, with the answer piece by piece as it arrives.
+    StreamJsonPieces,
 }
 
 /// How a run ended, as the exit code tells it.
@@ -83,28 +93,31 @@ impl Exit {
 
 /// Runs one prompt to its end.
 pub async fn run(mut handle: Handle, prompt: Vec<Block>, format: Format) -> Exit {
-    let mut screen = Screen::new(format);
-    let mut tally = Tally::new();
-    let writer = Writer::new(&handle, format);
-    screen.keep(&writer.init(&handle));
+    let mut signals = Signals::new();
+    let screen = Screen::new();
+    let mut stdout = Stdout::start(format);
+    let mut told = Told::default();
+    let mut tally = Tally::new(handle.status());
+    let mut writer = Writer::new(&handle.info, format);
+    stdout.put(writer.init(&handle));
     handle.send(Op::Prompt { blocks: prompt });
-    let mut interrupts = Interrupts::new();
-    let mut terminated = false;
     let outcome = loop {
         let envelope = tokio::select! {
             biased;
-            signal = interrupts.next() => {
-                match signal {
-                    Signal::Interrupt if tally.interrupted => return Exit::Interrupted,
-                    Signal::Terminate if terminated => return Exit::Terminated,
-                    Signal::Terminate => terminated = true,
-                    Signal::Interrupt => {}
+            signal = signals.next() => {
+                if told.again(signal) {
+                    return told.exit();
                 }
-                tally.interrupted = true;
                 handle.send(Op::Interrupt);
                 continue;
             }
-            envelope = handle.events.next() => envelope,
+            written = stdout.step() => {
+                if written == Written::Never {
+                    handle.send(Op::Interrupt);
+                }
+                continue;
+            }
+            envelope = handle.events.next(), if !stdout.is_behind() => envelope,
         };
         let Some(envelope) = envelope else {
             break TurnOutcome::Aborted;
@@ -115,19 +128,46 @@ pub async fn run(mut handle: Handle, prompt: Vec<Block>, format: Format) -> Exit
             let decision = Decision::deny(nobody(request));
             handle.send(Op::Decide { request: request.id, decision });
         }
-        screen.keep(&writer.event(&envelope, &tally));
-        if screen.stdout_failed() {
-            handle.send(Op::Interrupt);
-        }
+        stdout.put(writer.event(&envelope, &tally));
         if let (Event::TurnFinished { outcome }, true) = (&envelope.event, envelope.agent.is_root()) {
             break outcome.clone();
         }
     };
-    let status = handle.status();
-    screen.keep(&writer.result(&outcome, &tally, &status));
-    let exit = screen.close(&outcome, &tally, terminated);
+    match format {
+        Format::Text if outcome == TurnOutcome::Completed => stdout.put([tally.answer()]),
+        Format::Text => {}
+        Format::Json | Format::StreamJson | Format::StreamJsonPieces => {
+            stdout.put([writer.result(&outcome, &tally, &handle.status())]);
+        }
+    }
+    Screen::last_words(&outcome, &tally);
+    if let Some(exit) = stdout.close(&mut signals, &mut told).await {
+        return exit;
+    }
     handle.close().await;
-    exit
+    match stdout.failure() {
+        // Whoever read us has seen enough.
+        Some(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Failed,
+        Some(error) => {
+            say(&format!("cannot write to stdout: {error}"));
+            Exit::Failed
+        }
+        None if outcome == TurnOutcome::Aborted => told.exit(),
+        None => Exit::of(&outcome, &tally),
+    }
+}
+
+/// Says that a run could not start, in its own format; the sentence is for stderr too.
+pub fn failed(format: Format, exit: Exit, message: &str) {
+    say(&format!("reagent: {}", visible(message)));
+    match format {
+        Format::Text => {}
+        Format::Json | Format::StreamJson | Format::StreamJsonPieces => {
+            let record = json::not_started(exit, message);
+            // The exit code says it all the same.
+            drop(writeln!(std::io::stdout(), "{}", visible_json(&record.to_string())));
+        }
+    }
 }
 
 /// Why a question was answered with no, and what would have made it a yes.
@@ -137,144 +177,118 @@ fn nobody(request: &PermissionRequest) -> String {
     format!("{}, and nobody is here to ask{hint}", request.reason)
 }
 
-/// What goes to the terminal and to stdout.
-struct Screen {
-    format: Format,
-    /// stderr is a terminal: progress is shown.
-    lively: bool,
-    /// stdout is a terminal: foreign text is filtered.
-    terminal: bool,
-    failure: Option<std::io::Error>,
-}
+/// What signals have said so far.
+#[derive(Debug, Default)]
+struct Told(Option<Signal>);
 
-impl Screen {
-    fn new(format: Format) -> Self {
-        Self {
-            format,
-            lively: std::io::stderr().is_terminal(),
-            terminal: std::io::stdout().is_terminal(),
-            failure: None,
+impl Told {
+    /// Notes a signal; true if it is not the first.
+    fn again(&mut self, signal: Signal) -> bool {
+        let before = self.0.is_some();
+        if self.0 != Some(Signal::Terminate) {
+            self.0 = Some(signal);
         }
+        before
     }
 
-    fn keep(&mut self, lines: &[String]) {
-        if self.failure.is_some() || lines.is_empty() {
-            return;
-        }
-        let mut out = std::io::stdout().lock();
-        let done = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
-        self.failure = done.err();
-    }
-
-    fn stdout_failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    /// Progress for people: calls, waits, notices.
-    fn show(&self, envelope: &Envelope) {
-        let indent = "  ".repeat(envelope.agent.depth());
-        match &envelope.event {
-            Event::ToolStarted { call } if self.lively => {
-                say(&format!("{indent}● {}", crate::app::summary(call)));
-            }
-            Event::ToolFinished { result } if self.lively && result.is_error => {
-                let text = crate::protocol::text_of(&result.content);
-                say(&format!("{indent}  ! {}", clipped(&visible_line(text.trim()), 200)));
-            }
-            Event::Retrying { attempt, after_ms, reason } => {
-                let seconds = std::time::Duration::from_millis(*after_ms).as_secs_f64();
-                let reason = clipped(&visible_line(reason), 300);
-                say(&format!("{indent}retrying ({attempt}) in {seconds:.1} s: {reason}"));
-            }
-            Event::Notice { text } => say(&format!("{indent}{}", visible(text))),
-            _ => {}
-        }
-    }
-
-    /// The last words, and the exit code that agrees with them.
-    fn close(mut self, outcome: &TurnOutcome, tally: &Tally, terminated: bool) -> Exit {
-        let exit = if terminated { Exit::Terminated } else { Exit::of(outcome, tally) };
-        if self.format == Format::Text && *outcome == TurnOutcome::Completed {
-            let answer = tally.answer();
-            let answer = if self.terminal { visible(&answer).into_owned() } else { answer };
-            self.keep(&[answer]);
-        }
-        let sentence = outcome.sentence();
-        if !sentence.is_empty() {
-            say(&visible(&sentence));
-        }
-        if !tally.denials.is_empty() {
-            say(&format!("{} call(s) did not run for want of leave:", tally.denials.len()));
-            for denial in &tally.denials {
-                let call = clipped(&visible_line(&crate::app::summary(&denial.call)), 120);
-                say(&format!("  {call}: {}", visible_line(&denial.reason)));
-            }
-        }
-        match &self.failure {
-            // Whoever read us has seen enough.
-            Some(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Exit::Failed,
-            Some(error) => {
-                say(&format!("cannot write to stdout: {error}"));
-                Exit::Failed
-            }
-            None => exit,
+    fn exit(&self) -> Exit {
+        match self.0 {
+            Some(Signal::Terminate) => Exit::Terminated,
+            Some(Signal::Interrupt) | None => Exit::Interrupted,
         }
     }
 }
 
-/// One line on stderr; a closed stderr is no reason to stop.
-pub(crate) fn say(line: &str) {
-    drop(writeln!(std::io::stderr().lock(), "{line}"));
+/// Lines on their way to stdout.
+#[derive(Debug)]
+struct Stdout {
+    output: Output,
+    behind: VecDeque<String>,
+    filter: fn(String) -> String,
 }
 
-enum Signal {
-    Interrupt,
-    Terminate,
+/// What became of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// It is on its way.
+    Soon,
+    /// Nobody can read it.
+    Never,
 }
 
-/// SIGINT and SIGTERM (and SIGHUP) as they come.
-struct Interrupts {
-    #[cfg(unix)]
-    terminate: Option<signal::unix::Signal>,
-    #[cfg(unix)]
-    hangup: Option<signal::unix::Signal>,
-}
+impl Stdout {
+    fn start(format: Format) -> Self {
+        let filter: fn(String) -> String = match (std::io::stdout().is_terminal(), format) {
+            (false, _) => |text| text,
+            (true, Format::Text) => |text| visible(&text).into_owned(),
+            (true, Format::Json | Format::StreamJson | Format::StreamJsonPieces) => {
+                |text| visible_json(&text)
+            }
+        };
+        Self { output: Output::start(), behind: VecDeque::new(), filter }
+    }
 
-impl Interrupts {
-    fn new() -> Self {
-        Self {
-            #[cfg(unix)]
-            terminate: signal::unix::signal(signal::unix::SignalKind::terminate()).ok(),
-            #[cfg(unix)]
-            hangup: signal::unix::signal(signal::unix::SignalKind::hangup()).ok(),
+    fn put(&mut self, lines: impl IntoIterator<Item = String>) {
+        for line in lines {
+            let mut line = (self.filter)(line);
+            if !line.ends_with('\n') {
+                line.push('\n');
+            }
+            self.behind.push_back(line);
         }
     }
 
-    #[cfg(unix)]
-    async fn next(&mut self) -> Signal {
-        async fn of(signal: &mut Option<signal::unix::Signal>) {
-            if let Some(signal) = signal
-                && signal.recv().await.is_some()
-            {
-                return;
-            }
+    /// Lines wait: what happens next may wait too.
+    fn is_behind(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// Hands one line over; rests while there is none. Dropping the future loses nothing.
+    async fn step(&mut self) -> Written {
+        if self.behind.is_empty() {
             std::future::pending::<()>().await;
         }
-        tokio::select! {
-            result = signal::ctrl_c() => match result {
-                Ok(()) => Signal::Interrupt,
-                Err(_) => std::future::pending().await,
-            },
-            () = of(&mut self.terminate) => Signal::Terminate,
-            () = of(&mut self.hangup) => Signal::Terminate,
+        match self.output.room().await {
+            Some(room) => {
+                if let Some(line) = self.behind.pop_front() {
+                    room.send(line);
+                }
+                Written::Soon
+            }
+            None => {
+                self.behind.clear();
+                Written::Never
+            }
         }
     }
 
-    #[cfg(not(unix))]
-    async fn next(&mut self) -> Signal {
-        match signal::ctrl_c().await {
-            Ok(()) => Signal::Interrupt,
-            Err(_) => std::future::pending().await,
+    /// Writes the rest. A signal makes it hurry, and the second one ends it at once, with the exit code.
+    async fn close(&mut self, signals: &mut Signals, told: &mut Told) -> Option<Exit> {
+        let rest = async {
+            while self.is_behind() {
+                self.step().await;
+            }
+            self.output.flushed().await;
+        };
+        tokio::pin!(rest);
+        let hurry = tokio::time::sleep(LAST_WRITE);
+        tokio::pin!(hurry);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut rest => return None,
+                signal = signals.next() => {
+                    if told.again(signal) {
+                        return Some(told.exit());
+                    }
+                    hurry.as_mut().reset(tokio::time::Instant::now() + LAST_WRITE);
+                }
+                () = &mut hurry, if told.0.is_some() => return Some(told.exit()),
+            }
         }
+    }
+
+    fn failure(&self) -> Option<&std::io::Error> {
+        self.output.failure()
     }
 }

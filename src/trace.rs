@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Write as _;
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
@@ -43,8 +44,18 @@ impl Format {
     }
 }
 
+static INSTALLED: OnceLock<Format> = OnceLock::new();
+
+/// How steps are shown in this process, if they are.
+pub fn installed() -> Option<Format> {
+    INSTALLED.get().copied()
+}
+
 /// Switches the trace on for the rest of the process.
 pub fn install(format: Format, mask: Mask) {
+    if INSTALLED.set(format).is_err() {
+        return;
+    }
     let subscriber = tracing_subscriber::registry().with(Stages { format, mask });
     if tracing::subscriber::set_global_default(subscriber).is_err() {
         tracing::debug!("a subscriber is installed already");

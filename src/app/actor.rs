@@ -113,6 +113,7 @@ impl Actor {
                     self.notice(format!("Model: {}", info.name));
                     self.lock_status(|status| {
                         status.model = info.id;
+                        status.name = info.name;
                         status.window = info.window;
                     });
                 }

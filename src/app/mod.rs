@@ -7,7 +7,9 @@ pub mod doctor;
 mod host;
 mod outbox;
 mod recorder;
+pub mod signals;
 mod start;
+mod stderr;
 pub mod visible;
 
 use std::path::PathBuf;
@@ -21,6 +23,7 @@ use crate::protocol::{Envelope, Mode, ModelId, Op, ToolCall, Usage};
 pub use connect::LocalModel;
 pub use outbox::Events;
 pub use start::{StartError, start};
+pub use stderr::say;
 
 /// All that a front end holds of a session.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub struct SessionInfo {
     pub tools: Vec<String>,
     /// Instruction files that were read.
     pub instructions: Vec<PathBuf>,
+    /// How often a failed model call is made again at most.
+    pub retries: u32,
     /// Where the key came from: `user`, `none`.
     pub key_source: &'static str,
     /// What was said before, when the session goes on.
@@ -59,6 +64,8 @@ pub struct SessionInfo {
 pub struct Status {
     /// Who answers.
     pub model: ModelId,
+    /// Its name, for people and for the wire.
+    pub name: String,
     /// The mode.
     pub mode: Mode,
     /// Tokens of the session.

@@ -88,6 +88,7 @@ pub async fn start(config: Config, supervisor: Supervisor) -> Result<Handle, Sta
     let info = provider.info();
     let status = Arc::new(Mutex::new(Status {
         model: info.id.clone(),
+        name: info.name.clone(),
         mode: config.mode.value,
         usage: crate::protocol::Usage::default(),
         context: 0,
@@ -122,6 +123,7 @@ pub async fn start(config: Config, supervisor: Supervisor) -> Result<Handle, Sta
         cwd: config.cwd,
         tools: names,
         instructions: instructions.files.into_iter().map(|file| file.path).collect::<Vec<PathBuf>>(),
+        retries: config.retry.max,
         key_source: key_source(&config.model),
         history,
     };

@@ -29,6 +29,21 @@ pub fn visible_line(text: &str) -> String {
     visible(text).replace('\n', "\\n").replace('\t', " ")
 }
 
+/// As [`visible`], for a line of JSON, which it stays: what is hidden is escaped as JSON does it.
+#[must_use]
+pub fn visible_json(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        if is_hidden(c) {
+            let mut units = [0; 2];
+            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// The first characters of a text, with a mark if there were more.
 #[must_use]
 pub fn clipped(text: &str, chars: usize) -> String {
@@ -68,5 +83,13 @@ mod tests {
         }
         assert_eq!(visible_line("a\nb\x07"), "a\\nb\\u{7}");
         assert_eq!(clipped("héllo", 2), "hé…");
+    }
+
+    #[test]
+    fn a_line_of_json_stays_the_same_json() {
+        let value = serde_json::json!({"text": "a\u{9b}2J\u{7f}\u{202e}\u{e0041}\x1b[2J 你好"});
+        let shown = visible_json(&value.to_string());
+        assert!(!shown.chars().any(is_hidden), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 }

@@ -4,6 +4,7 @@ mod endpoint;
 mod folders;
 mod model;
 mod resolve;
+mod service;
 mod settings;
 
 use std::path::PathBuf;

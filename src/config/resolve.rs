@@ -6,12 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::model::protocol_of;
+use super::service::{Layers, choose_model};
 use super::settings::value_error;
-use super::{
-    Config, ConfigError, Effort, Endpoint, Fact, Folders, ModelChoice, Origin, Protocol, Retry, Secret,
-    Settings, Sourced, Timers,
-};
+use super::{Config, ConfigError, Effort, Folders, Origin, Retry, Settings, Sourced};
 use crate::protocol::{Mask, Mode};
 
 /// The environment as it was at the start; an empty value counts as unset.
@@ -30,8 +27,8 @@ impl Env {
         self.0.get(name).map(String::as_str)
     }
 
-    fn switch(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| !matches!(value.trim(), "0" | "false" | "off" | "no"))
+    pub(super) fn switch(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !matches!(value.trim(), "0" | "false" | "off" | "no"))
     }
 }
 
@@ -82,7 +79,7 @@ pub struct Flags {
 }
 
 /// One value from the strongest layer that has it.
-fn pick<T>(layers: impl IntoIterator<Item = (Option<T>, Origin)>) -> Option<Sourced<T>> {
+pub(super) fn pick<T>(layers: impl IntoIterator<Item = (Option<T>, Origin)>) -> Option<Sourced<T>> {
     layers.into_iter().find_map(|(value, origin)| value.map(|value| Sourced::new(value, origin)))
 }
 
@@ -91,6 +88,9 @@ pub fn resolve(flags: Flags, env: &Env) -> Result<Config, ConfigError> {
     let folders = Folders::from_env(env);
     let user = Settings::read(&folders.settings())?;
     let mask = Mask::default();
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
+        env.get(name).into_iter().for_each(|url| mask.add_password(url));
+    }
     let cwd = real_folder(&flags.cwd, "--cwd")?;
     let add_dirs = flags
         .add_dirs
@@ -131,7 +131,7 @@ pub fn resolve(flags: Flags, env: &Env) -> Result<Config, ConfigError> {
 
     let allow_write = pick([
         (flags.allow_write.then_some(true), Origin::Flag("--allow-write")),
-        (env.switch("ALLOW_WRITE").then_some(true), Origin::Env("ALLOW_WRITE")),
+        (env.switch("ALLOW_WRITE"), Origin::Env("ALLOW_WRITE")),
         (user.flag("allowWrite")?, user_origin()),
     ])
     .unwrap_or(Sourced::new(false, Origin::Default));
@@ -186,191 +186,7 @@ fn real_folder(path: &Path, flag: &str) -> Result<PathBuf, ConfigError> {
     }
 }
 
-/// What the choice of a model reads, and what it reports.
-struct Layers<'a> {
-    flags: &'a Flags,
-    env: &'a Env,
-    user: &'a Settings,
-    mask: &'a Mask,
-    facts: &'a mut Vec<Fact>,
-}
-
-fn choose_model(layers: &mut Layers<'_>) -> Result<Sourced<ModelChoice>, ConfigError> {
-    let (flags, env, user) = (layers.flags, layers.env, layers.user);
-    if flags.mock {
-        return Ok(Sourced::new(ModelChoice::Offline { chosen: true }, Origin::Flag("--mock")));
-    }
-    let anthropic = Service::read(Protocol::Anthropic, layers)?;
-    let openai = Service::read(Protocol::OpenAi, layers)?;
-    let named = pick([
-        (flags.model.clone(), Origin::Flag("--model")),
-        (env.switch("QUERY_MOCK").then(|| "offline".to_owned()), Origin::Env("QUERY_MOCK")),
-        (env.get("REAGENT_MODEL").map(str::to_owned), Origin::Env("REAGENT_MODEL")),
-    ]);
-    let of_file = user.text("model")?.map(|name| Sourced::new(name, Origin::User(user.path.clone())));
-    let named = match named {
-        Some(named) => Some(named),
-        // ANTHROPIC_MODEL and OPENAI_MODEL speak for their own service, which must be set up; they beat the file.
-        None => anthropic.env_model(env).or_else(|| openai.env_model(env)).or(of_file),
-    };
-    let Some(Sourced { value: name, origin }) = named else {
-        let service = [anthropic, openai].into_iter().find(Service::is_set_up);
-        let choice = match service {
-            Some(service) => {
-                ModelChoice::Service { name: service.default_model(), endpoint: Box::new(service.endpoint) }
-            }
-            None => ModelChoice::Offline { chosen: false },
-        };
-        return Ok(Sourced::new(choice, Origin::Default));
-    };
-    let choice = match (name.as_str(), name.strip_prefix("script:")) {
-        ("offline" | "mock", _) => ModelChoice::Offline { chosen: true },
-        ("auto", _) => ModelChoice::Auto,
-        (_, Some(path)) => ModelChoice::Script(flags.cwd.join(path)),
-        (name, None) => {
-            let (protocol, name) = protocol_of(name);
-            // A gateway may serve any model: the name decides only where both or neither are set up.
-            let of_anthropic = match protocol {
-                Some(Protocol::Anthropic) => anthropic.is_set_up() || !openai.is_custom(),
-                Some(Protocol::OpenAi) | None => !openai.is_set_up() && anthropic.is_custom(),
-            };
-            if of_anthropic { anthropic } else { openai }.ready(name)?
-        }
-    };
-    Ok(Sourced::new(choice, origin))
-}
-
-/// One of the two services as the layers describe it.
-struct Service {
-    endpoint: Endpoint,
-    custom: bool,
-}
-
-impl Service {
-    fn read(protocol: Protocol, layers: &mut Layers<'_>) -> Result<Self, ConfigError> {
-        let (flags, env, user) = (layers.flags, layers.env, layers.user);
-        let (section, default, key_name, url_name) = match protocol {
-            Protocol::Anthropic => {
-                ("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
-            }
-            Protocol::OpenAi => ("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
-        };
-        let user_origin = || Origin::User(user.path.clone());
-        // The flag means an OpenAI-compatible server unless the model's name says otherwise.
-        let meant = flags.model.as_deref().and_then(|name| protocol_of(name).0).unwrap_or(Protocol::OpenAi);
-        let url = pick([
-            (flags.base_url.clone().filter(|_| meant == protocol), Origin::Flag("--base-url")),
-            (env.get(url_name).map(str::to_owned), Origin::Env(url_name)),
-            (user.text(&format!("{section}.baseUrl"))?, user_origin()),
-        ]);
-        let key = pick([
-            (env.get(key_name).map(str::to_owned), Origin::Env(key_name)),
-            (user.text(&format!("{section}.apiKey"))?, user_origin()),
-        ]);
-        if let Some(key) = &key {
-            layers.mask.add(&key.value);
-            let name = format!("{section} key");
-            layers.facts.push(Fact { name, value: "set".to_owned(), origin: key.origin.clone() });
-        }
-        if let Some(url) = &url {
-            let name = format!("{section} url");
-            layers.facts.push(Fact { name, value: url.value.clone(), origin: url.origin.clone() });
-        }
-        let custom = url.is_some();
-        let base_url =
-            url.map_or_else(|| default.to_owned(), |url| url.value.trim().trim_end_matches('/').to_owned());
-        if !(base_url.starts_with("http://") || base_url.starts_with("https://")) {
-            return Err(ConfigError::Usage(format!(
-                "{base_url:?} is no base URL: it must begin with http:// or https://"
-            )));
-        }
-        let mut ca_files = user.texts("caFiles")?.into_iter().map(PathBuf::from).collect::<Vec<_>>();
-        ca_files.extend(flags.ca_files.iter().cloned());
-        let endpoint = Endpoint {
-            protocol,
-            base_url,
-            key: key.map(|key| Secret::new(&key.value)),
-            ca_files,
-            text_calls: user.flag("textToolCalls")?.unwrap_or(true),
-            timers: timers(user, env)?,
-        };
-        Ok(Self { endpoint, custom })
-    }
-
-    /// A key, or an address of the user's own: local servers need no key.
-    fn is_set_up(&self) -> bool {
-        self.endpoint.key.is_some() || self.custom
-    }
-
-    fn is_custom(&self) -> bool {
-        self.custom
-    }
-
-    fn env_model(&self, env: &Env) -> Option<Sourced<String>> {
-        let name = match self.endpoint.protocol {
-            Protocol::Anthropic => "ANTHROPIC_MODEL",
-            Protocol::OpenAi => "OPENAI_MODEL",
-        };
-        let model = env.get(name).filter(|_| self.is_set_up())?;
-        let model = match (self.endpoint.protocol, protocol_of(model).0) {
-            (Protocol::Anthropic, Some(Protocol::Anthropic)) | (Protocol::OpenAi, Some(Protocol::OpenAi)) => {
-                model.to_owned()
-            }
-            (Protocol::Anthropic, _) => format!("anthropic/{model}"),
-            (Protocol::OpenAi, _) => format!("openai/{model}"),
-        };
-        Some(Sourced::new(model, Origin::Env(name)))
-    }
-
-    fn default_model(&self) -> String {
-        match self.endpoint.protocol {
-            Protocol::Anthropic => "sonnet".to_owned(),
-            Protocol::OpenAi if self.endpoint.base_url.contains("deepseek.com") => "deepseek".to_owned(),
-            Protocol::OpenAi => "gpt".to_owned(),
-        }
-    }
-
-    fn ready(self, name: &str) -> Result<ModelChoice, ConfigError> {
-        if !self.is_set_up() {
-            let (key, url) = match self.endpoint.protocol {
-                Protocol::Anthropic => ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
-                Protocol::OpenAi => ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
-            };
-            return Err(ConfigError::NoModel(format!(
-                "No key for the model {name}: set {key} (or {url} for a server of your own), or use --model offline."
-            )));
-        }
-        Ok(ModelChoice::Service { name: name.to_owned(), endpoint: Box::new(self.endpoint) })
-    }
-}
-
-fn timers(user: &Settings, env: &Env) -> Result<Timers, ConfigError> {
-    let mut timers = Timers::default();
-    let fields = [
-        ("connect", "REAGENT_TIMEOUT_CONNECT", &mut timers.connect),
-        ("headers", "REAGENT_TIMEOUT_HEADERS", &mut timers.headers),
-        ("firstEvent", "REAGENT_TIMEOUT_FIRST_EVENT", &mut timers.first_event),
-        ("silence", "REAGENT_TIMEOUT_SILENCE", &mut timers.silence),
-    ];
-    for (key, name, slot) in fields {
-        let key = format!("timeouts.{key}");
-        let seconds: Option<f64> = match env_number(env, name)? {
-            Some(seconds) => Some(seconds),
-            None => user.number(&key)?,
-        };
-        if let Some(seconds) = seconds {
-            if !(0.05..=86_400.0).contains(&seconds) {
-                return Err(ConfigError::Usage(format!(
-                    "{key} ({name}) must be between 0.05 and 86400 seconds"
-                )));
-            }
-            *slot = Duration::from_secs_f64(seconds);
-        }
-    }
-    Ok(timers)
-}
-
-fn env_number<T: std::str::FromStr>(env: &Env, name: &str) -> Result<Option<T>, ConfigError> {
+pub(super) fn env_number<T: std::str::FromStr>(env: &Env, name: &str) -> Result<Option<T>, ConfigError> {
     env.get(name)
         .map(|text| {
             text.trim().parse().map_err(|_| ConfigError::Usage(format!("{name}={text} is no such number")))

@@ -73,6 +73,14 @@ const KEYS: &[(&str, Form)] = &[
     ("$schema", Form::Text),
 ];
 
+/// The keys inside the objects above; what stands under `models` is the catalogue's business.
+const INNER: &[(&str, &[&str])] = &[
+    ("permissions", &["allow", "deny", "defaultMode"]),
+    ("anthropic", &["apiKey", "baseUrl"]),
+    ("openai", &["apiKey", "baseUrl"]),
+    ("timeouts", &["connect", "headers", "firstEvent", "silence"]),
+];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -122,13 +130,14 @@ impl Settings {
 
     fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let parsed =
-            jsonc_parser::parse_to_serde_value::<Option<Value>>(text, &jsonc_parser::ParseOptions::default())
-                .map_err(|error| ConfigError::Syntax {
+            jsonc_parser::parse_to_serde_value::<Option<Value>>(text, &options()).map_err(|error| {
+                ConfigError::Syntax {
                     path: path.to_owned(),
                     line: error.line_display(),
                     column: error.column_display(),
                     message: error.kind().to_string(),
-                })?;
+                }
+            })?;
         let values = match parsed {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(values)) => values,
@@ -137,18 +146,30 @@ impl Settings {
         let mut settings = Self::empty(path);
         for (key, value) in &values {
             match KEYS.iter().find(|(known, _)| known == key) {
-                None => {
-                    let near = near(key).map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
-                    settings.warnings.push(format!("{}: unknown key {key:?}{near}", path.display()));
-                }
+                None => settings.warn(key, near(key, KEYS.iter().map(|(known, _)| *known))),
                 Some((_, form)) if !form.fits(value) => {
                     return Err(value_error(path, key, &format!("must be {}", form.word())));
                 }
-                Some(_) => {}
+                Some(_) => settings.warn_inside(key, value),
             }
         }
         settings.values = values;
         Ok(settings)
+    }
+
+    fn warn_inside(&mut self, outer: &str, value: &Value) {
+        let Some((_, known)) = INNER.iter().find(|(name, _)| *name == outer) else { return };
+        for key in value.as_object().into_iter().flat_map(Map::keys) {
+            if !known.contains(&key.as_str()) {
+                let near = near(key, known.iter().copied()).map(|near| format!("{outer}.{near}"));
+                self.warn(&format!("{outer}.{key}"), near.as_deref());
+            }
+        }
+    }
+
+    fn warn(&mut self, key: &str, near: Option<&str>) {
+        let near = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+        self.warnings.push(format!("{}: unknown key {key:?}{near}", self.path.display()));
     }
 
     /// A string; an empty one counts as unset. `key` may be `outer.inner`.
@@ -197,16 +218,32 @@ impl Settings {
     }
 }
 
+/// JSON with comments and trailing commas; anything looser would hide a slip of the hand.
+fn options() -> jsonc_parser::ParseOptions {
+    jsonc_parser::ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
+}
+
 pub(super) fn value_error(path: &Path, key: &str, message: &str) -> ConfigError {
     ConfigError::Value { path: path.to_owned(), key: key.to_owned(), message: message.to_owned() }
 }
 
 /// The known key that differs least, if it is near at all.
-fn near(key: &str) -> Option<&'static str> {
-    let distance =
+fn near<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let likeness =
         |known: &str| similar::TextDiff::from_chars(key.to_lowercase(), known.to_lowercase()).ratio();
-    KEYS.iter()
-        .map(|(known, _)| (*known, distance(known)))
+    known
+        .map(|known| (known, likeness(known)))
         .filter(|(_, ratio)| *ratio > 0.7)
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(known, _)| known)
@@ -223,14 +260,15 @@ mod tests {
     #[test]
     fn comments_and_trailing_commas_are_fine_and_unknown_keys_warn() {
         let settings =
-            parse("{\n // mine\n \"model\": \"m1\", \"permisions\": {\"deny\": []},\n \"futureKey\": {},\n}")
+            parse("{\n // mine\n \"model\": \"m1\", \"permisions\": {\"deny\": []},\n \"futureKey\": {}, \"permissions\": {\"dney\": []},\n}")
                 .unwrap();
         assert_eq!(settings.text("model").unwrap().as_deref(), Some("m1"));
         assert_eq!(
             settings.warnings,
             [
                 "s.json: unknown key \"permisions\"; did you mean \"permissions\"?",
-                "s.json: unknown key \"futureKey\""
+                "s.json: unknown key \"futureKey\"",
+                "s.json: unknown key \"permissions.dney\"; did you mean \"permissions.deny\"?",
             ]
         );
         assert_eq!(parse("").unwrap().warnings, Vec::<String>::new());

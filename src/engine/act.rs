@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Ending, Reply};
@@ -133,10 +132,10 @@ impl QueryEngine {
         let runs: Vec<Result<Finished, JournalError>> = {
             let cx = Running {
                 seams: &self.seams,
+                mask: &self.config.mask,
                 agent: &self.agent,
                 workspace: &self.workspace,
                 spawner: &spawner,
-                mask: &self.config.mask,
             };
             let futures: Vec<_> = batch.into_iter().map(|ready| cx.run(ready, cancel).boxed()).collect();
             stream::iter(futures).buffered(TOGETHER).collect().await
@@ -168,7 +167,6 @@ impl QueryEngine {
             let block = self.masked(block);
             done.result.content.push(self.capped(block, &done.call).await?);
         }
-        mask_value(&self.config.mask, &mut done.result.details);
         crate::trace::stage!("tool.end", name = %done.call.name, id = %done.call.id, ok = !done.result.is_error);
         effects.append(&mut done.effects);
         if !done.context.is_empty() {
@@ -236,10 +234,10 @@ fn ends(text: &str, size: usize) -> (&str, &str) {
 #[derive(Clone, Copy)]
 struct Running<'a> {
     seams: &'a Seams,
+    mask: &'a Mask,
     agent: &'a AgentPath,
     workspace: &'a Workspace,
     spawner: &'a ChildSpawner,
-    mask: &'a Mask,
 }
 
 impl Running<'_> {
@@ -249,9 +247,11 @@ impl Running<'_> {
             let result = ToolResult::error(&call.id, INTERRUPTED);
             return Ok(Finished { call, result, effects: vec![], context });
         }
-        self.seams.journal.record(self.agent, &Event::ToolStarted { call: call.clone() }).await?;
+        let mut started = Event::ToolStarted { call: call.clone() };
+        self.mask.apply_event(&mut started);
+        self.seams.journal.record(self.agent, &started).await?;
         crate::trace::stage!("tool.start", name = %call.name, id = %call.id);
-        let progress = Live { seams: self.seams, agent: self.agent, call: &call.id, mask: self.mask };
+        let progress = Live { seams: self.seams, mask: self.mask, agent: self.agent, call: &call.id };
         let cx = ToolCx {
             agent: self.agent,
             call: &call.id,
@@ -310,29 +310,19 @@ fn result_of(call: &str, output: Result<ToolOutput, ToolError>) -> (ToolResult, 
     (ToolResult { call: call.to_owned(), content, is_error, details: output.details }, output.effects)
 }
 
-/// Details go to the log as well.
-fn mask_value(mask: &Mask, value: &mut Value) {
-    match value {
-        Value::String(text) => mask.apply(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| mask_value(mask, item)),
-        Value::Object(map) => map.values_mut().for_each(|item| mask_value(mask, item)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 /// Forwards live output of one call.
 #[derive(Debug)]
 struct Live<'a> {
     seams: &'a Seams,
+    mask: &'a Mask,
     agent: &'a AgentPath,
     call: &'a str,
-    mask: &'a Mask,
 }
 
 impl Progress for Live<'_> {
     fn output(&self, text: &str) {
-        let text = self.mask.masked(text).unwrap_or_else(|| text.to_owned());
-        let event = Event::ToolProgress { call: self.call.to_owned(), text };
+        let mut event = Event::ToolProgress { call: self.call.to_owned(), text: text.to_owned() };
+        self.mask.apply_event(&mut event);
         self.seams.host.emit(self.agent, event);
     }
 }
@@ -340,6 +330,7 @@ impl Progress for Live<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn ends_are_cut_between_characters_and_never_overlap() {

@@ -192,7 +192,8 @@ impl QueryEngine {
     }
 
     /// Writes an event, then lets it take effect.
-    async fn record(&mut self, event: Event) -> Result<(), JournalError> {
+    async fn record(&mut self, mut event: Event) -> Result<(), JournalError> {
+        self.config.mask.apply_event(&mut event);
         let seq = self.seams.journal.record(&self.agent, &event).await?;
         self.fold(seq, &event);
         Ok(())
@@ -245,7 +246,8 @@ impl QueryEngine {
         Ok(())
     }
 
-    fn emit(&self, event: Event) {
+    fn emit(&self, mut event: Event) {
+        self.config.mask.apply_event(&mut event);
         self.seams.host.emit(&self.agent, event);
     }
 

@@ -100,7 +100,7 @@ impl QueryEngine {
     }
 
     fn question(&self, call: &ToolCall, access: &Access, verdict: Verdict) -> PermissionRequest {
-        PermissionRequest {
+        let mut request = PermissionRequest {
             id: next_question(),
             agent: self.agent.clone(),
             call: call.clone(),
@@ -111,7 +111,9 @@ impl QueryEngine {
             deciding_rule: verdict.rule,
             diff: None,
             offers: verdict.offers,
-        }
+        };
+        self.config.mask.apply_request(&mut request);
+        request
     }
 
     fn refused(&mut self, call: ToolCall, reason: &str, answer: Answer) -> Prepared {

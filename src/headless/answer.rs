@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::protocol::{Envelope, Event, Role, Source, ToolCall};
+use crate::app::Status;
+use crate::protocol::{Envelope, Event, Role, Source, ToolCall, Usage};
 
 /// A call that did not run for want of leave.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,21 +22,22 @@ pub(super) struct Tally {
     calls: HashMap<String, ToolCall>,
     pub(super) denials: Vec<Denied>,
     pub(super) rounds: u32,
-    pub(super) interrupted: bool,
+    /// How the session stood before: what it had used is not of this run.
+    before: Status,
     began: Instant,
     waiting: Option<Instant>,
     api: Duration,
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(before: Status) -> Self {
         Self {
             pieces: Vec::new(),
             goes_on: false,
             calls: HashMap::new(),
             denials: Vec::new(),
             rounds: 0,
-            interrupted: false,
+            before,
             began: Instant::now(),
             waiting: None,
             api: Duration::ZERO,
@@ -87,6 +89,22 @@ impl Tally {
     /// The last assistant text, put together where a limit had cut it.
     pub(super) fn answer(&self) -> String {
         self.pieces.concat()
+    }
+
+    /// Tokens of this run.
+    pub(super) fn usage(&self, now: &Status) -> Usage {
+        let (now, before) = (now.usage, self.before.usage);
+        Usage {
+            input: now.input.saturating_sub(before.input),
+            output: now.output.saturating_sub(before.output),
+            cache_read: now.cache_read.saturating_sub(before.cache_read),
+            cache_write: now.cache_write.saturating_sub(before.cache_write),
+        }
+    }
+
+    /// US dollars of this run, where the price is known.
+    pub(super) fn cost(&self, now: &Status) -> Option<f64> {
+        now.cost.map(|cost| (cost - self.before.cost.unwrap_or(0.0)).max(0.0))
     }
 
     pub(super) fn elapsed(&self) -> Duration {

@@ -1,22 +1,26 @@
 //! A permission question on the line terminal.
 
 use super::editor::{Asked, Editor};
-use super::print;
+use super::page::print;
 use crate::app::visible::{clipped, visible, visible_line};
 use crate::protocol::{Decision, PermissionRequest, Scope};
 
-/// Asks; `None` means that the user wants the turn to stop.
-pub(super) async fn ask(editor: &mut Editor, request: &PermissionRequest) -> Option<Decision> {
+/// Shows what is asked.
+pub(super) fn show(request: &PermissionRequest) {
     let who =
         if request.agent.is_root() { String::new() } else { format!(" (child agent {})", request.agent) };
     print(&format!("? {}{who}\n  {}\n", summary(request), visible_line(&request.reason)));
     if let Some(diff) = &request.diff {
         print(&format!("{}\n", visible(&clipped(diff, 4_000))));
     }
-    let offer = request.offers.first();
-    if let Some(offer) = offer {
+    if let Some(offer) = request.offers.first() {
         print(&format!("  always = allow {} for this session\n", visible_line(&offer.rule)));
     }
+}
+
+/// Waits for the answer; `None` means that the user wants the turn to stop.
+pub(super) async fn ask(editor: &mut Editor, request: &PermissionRequest) -> Option<Decision> {
+    let offer = request.offers.first();
     let choices = if offer.is_some() {
         "y / always / n, or say what to do instead"
     } else {
@@ -27,14 +31,15 @@ pub(super) async fn ask(editor: &mut Editor, request: &PermissionRequest) -> Opt
             Asked::Line(line) => line,
             Asked::Interrupt | Asked::End => return None,
         };
-        return Some(match (line.trim(), offer) {
+        let words = line.trim();
+        return Some(match (words.to_lowercase().as_str(), offer) {
             ("", _) => continue,
-            ("y" | "Y" | "yes", _) => Decision::allow(),
+            ("y" | "yes", _) => Decision::allow(),
             ("a" | "always", Some(offer)) => {
                 Decision::Allow { input: None, save: Some((offer.clone(), Scope::Session)) }
             }
-            ("n" | "N" | "no", _) => Decision::Deny { feedback: None, end_turn: false },
-            (words, _) => Decision::deny(words),
+            ("n" | "no", _) => Decision::Deny { feedback: None, end_turn: false },
+            _ => Decision::deny(words),
         });
     }
 }
@@ -42,7 +47,10 @@ pub(super) async fn ask(editor: &mut Editor, request: &PermissionRequest) -> Opt
 /// All that would run: a command is shown whole, whatever its length.
 fn summary(request: &PermissionRequest) -> String {
     match request.call.input.get("command").and_then(|command| command.as_str()) {
-        Some(command) => format!("{} {}", request.call.name, visible(command)),
+        // Indented, so that no line of it can pass for one of ours.
+        Some(command) => {
+            format!("{} {}", visible_line(&request.call.name), visible(command).replace('\n', "\n      "))
+        }
         None => crate::app::summary(&request.call),
     }
 }

@@ -1,7 +1,21 @@
 //! Tools: what the model can do, one file each, behind one trait and one typed adapter.
 
+mod agent;
+mod bash;
+mod diff;
+mod edit;
+mod file;
+mod glob;
+mod grep;
+mod ledger;
+mod names;
+mod number;
+mod output;
+mod read;
 mod typed;
+mod walk;
 mod workspace;
+mod write;
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -11,6 +25,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::process::Supervisor;
 use crate::protocol::{Access, AgentPath, Block, Event, Message, StateChange, ToolSpec};
 
 pub use typed::{Typed, TypedTool};
@@ -178,6 +193,54 @@ impl ToolPool for FixedPool {
         self.0.clone()
     }
 }
-pub fn builtin(_: crate::process::Supervisor) -> Vec<Arc<dyn Tool>> {
-    vec![]
+
+/// Runs work that blocks on a thread of its own. A cancelled turn does not start it; a panic becomes an error.
+async fn blocking<T: Send + 'static>(
+    cancel: &CancellationToken,
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    if cancel.is_cancelled() {
+        return Err(ToolError::Cancelled);
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(ToolError::Failed(format!("the tool broke down: {error}"))),
+    }
+}
+
+/// The built-in tools, in the order in which the model sees them.
+#[must_use]
+pub fn builtin(supervisor: Supervisor) -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(Typed::new(read::Read)),
+        Arc::new(Typed::new(write::Write)),
+        Arc::new(Typed::new(edit::Edit)),
+        Arc::new(Typed::new(glob::Glob)),
+        Arc::new(Typed::new(grep::Grep)),
+        Arc::new(Typed::new(bash::Bash::new(supervisor))),
+        Arc::new(Typed::new(agent::Agent)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_specs_are_small_and_say_what_each_field_is() {
+        let tools = builtin(Supervisor::new(PathBuf::from("/reagent")));
+        let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+        assert_eq!(names, ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "Agent"]);
+        let specs: Vec<&ToolSpec> = tools.iter().map(|tool| tool.spec()).collect();
+        let size = serde_json::to_string(&specs).unwrap().len();
+        assert!(size <= 8 * 1024, "{size} bytes");
+        for spec in &specs {
+            assert_eq!(spec.input_schema["type"], "object", "{}", spec.name);
+            for (name, field) in spec.input_schema["properties"].as_object().unwrap() {
+                assert!(field["type"].is_string(), "{} {name}: {field}", spec.name);
+                assert!(field["description"].is_string(), "{} {name}: {field}", spec.name);
+            }
+        }
+        insta::assert_json_snapshot!("specs", specs);
+    }
 }

@@ -6,9 +6,13 @@ mod architecture;
 #[cfg(test)]
 mod engine;
 #[cfg(test)]
+mod headless;
+#[cfg(test)]
 mod loop_bugs;
 #[cfg(test)]
 mod prefix;
+#[cfg(test)]
+mod process;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
@@ -19,3 +23,5 @@ mod resume;
 mod support;
 #[cfg(test)]
 mod support_test;
+#[cfg(test)]
+mod tools;

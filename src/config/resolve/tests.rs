@@ -1,5 +1,6 @@
 //! Precedence by table: what each combination of layers makes of host, key and model.
 
+use super::super::{ModelChoice, Secret};
 use super::*;
 
 struct Case<'a> {
