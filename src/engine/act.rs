@@ -13,9 +13,7 @@ use super::prepare::{Prepared, Ready, panic_text};
 use super::query::ENDED;
 use super::{QueryEngine, Seams};
 use crate::hook::HookPoint;
-use crate::protocol::{
-    AgentPath, Block, Event, Mask, Source, StopReason, ToolCall, ToolResult, TurnOutcome,
-};
+use crate::protocol::{AgentPath, Block, Event, Mask, Source, StopReason, ToolCall, ToolResult, TurnOutcome};
 use crate::tool::{Effect, JournalError, Progress, ToolCx, ToolError, ToolOutput, Workspace};
 
 /// Reads that run at the same time.
@@ -262,7 +260,8 @@ impl Running<'_> {
             journal: &*self.seams.journal,
         };
         // A tool that panics is a tool that failed.
-        let mut work = AssertUnwindSafe(async { tool.run(call.input.clone(), cx).await }).catch_unwind().boxed();
+        let mut work =
+            AssertUnwindSafe(async { tool.run(call.input.clone(), cx).await }).catch_unwind().boxed();
         let output = tokio::select! {
             biased;
             output = &mut work => Some(output),
@@ -271,9 +270,7 @@ impl Running<'_> {
         drop(work);
         let (result, effects) = match output {
             Some(Ok(output)) => result_of(&call.id, output),
-            Some(Err(panic)) => {
-                (ToolResult::error(&call.id, panic_text(&*panic)), Vec::new())
-            }
+            Some(Err(panic)) => (ToolResult::error(&call.id, panic_text(&*panic)), Vec::new()),
             None => {
                 let text = "Interrupted by the user while it ran; what it had done is done.";
                 (ToolResult::error(&call.id, text), Vec::new())

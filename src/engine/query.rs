@@ -9,7 +9,9 @@ use super::assemble::{Ending, Reply};
 use super::limits::Meter;
 use super::sample::{Sampled, no_answer};
 use crate::hook::{HookDecision, HookPoint};
-use crate::protocol::{Block, ErrorKind, Event, Role, Source, StopReason, ToolResult, ToolSpec, TurnOutcome, text_of};
+use crate::protocol::{
+    Block, ErrorKind, Event, Role, Source, StopReason, ToolResult, ToolSpec, TurnOutcome, text_of,
+};
 use crate::tool::JournalError;
 
 /// Replies in a row that may be cut by the output limit or the connection before the turn ends.
@@ -222,10 +224,7 @@ impl QueryEngine {
             Ending::Stopped(StopReason::MaxTokens | StopReason::ContextExceeded | StopReason::Refusal)
             | Ending::Interrupted => {}
             Ending::Stopped(
-                StopReason::EndTurn
-                | StopReason::ToolUse
-                | StopReason::StopSequence
-                | StopReason::PauseTurn,
+                StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence | StopReason::PauseTurn,
             ) => self.ended_normally(turn),
         }
         turn.blocks = 0;
@@ -317,9 +316,8 @@ fn cut_again(reply: &Reply, turn: &mut Turn) -> Option<TurnOutcome> {
         return None;
     }
     turn.cut += 1;
-    (turn.cut > CONTINUATIONS).then(|| TurnOutcome::Stuck {
-        reason: format!("{why} every call of {} replies running", turn.cut),
-    })
+    (turn.cut > CONTINUATIONS)
+        .then(|| TurnOutcome::Stuck { reason: format!("{why} every call of {} replies running", turn.cut) })
 }
 
 fn trace_reply(reply: &Reply) {

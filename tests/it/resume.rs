@@ -16,9 +16,11 @@ fn unmarked(messages: &Value) -> Vec<String> {
     fn strip(value: &Value) -> Value {
         match value {
             Value::Array(items) => items.iter().map(strip).collect(),
-            Value::Object(map) => {
-                map.iter().filter(|(key, _)| *key != "cache_control").map(|(k, v)| (k.clone(), strip(v))).collect()
-            }
+            Value::Object(map) => map
+                .iter()
+                .filter(|(key, _)| *key != "cache_control")
+                .map(|(k, v)| (k.clone(), strip(v)))
+                .collect(),
             other => other.clone(),
         }
     }
@@ -29,7 +31,9 @@ fn unmarked(messages: &Value) -> Vec<String> {
 async fn earlier_messages_and_the_prefix_are_the_same_byte_for_byte() {
     for protocol in BOTH {
         let server = ModelServer::start(vec![
-            Reply::thinking("I should look.").say("Looking.").call("Read", json!({"file_path": "a.txt", "limit": 5})),
+            Reply::thinking("I should look.")
+                .say("Looking.")
+                .call("Read", json!({"file_path": "a.txt", "limit": 5})),
             Reply::thinking("Now I know.").say("It says alpha."),
             Reply::text("Yes."),
         ])
@@ -90,7 +94,8 @@ async fn a_killed_run_comes_back_with_its_call_unknown() {
 
 #[tokio::test]
 async fn a_run_killed_in_mid_stream_goes_on_from_the_prompt() {
-    let server = ModelServer::start(vec![Reply::text("half an answer").hang_after(1), Reply::text("Whole.")]).await;
+    let server =
+        ModelServer::start(vec![Reply::text("half an answer").hang_after(1), Reply::text("Whole.")]).await;
     let project = Project::new();
     let mut child = project.run(&server, Protocol::Messages).args(&["-p", "first"]).spawn();
     server.wait_requests(1).await;
@@ -165,7 +170,11 @@ async fn a_session_in_which_nothing_was_said_is_passed_over() {
     assert_eq!(run().prompt("the real one").await.code, 0);
     let log = project.logs().remove(0);
     let header = std::fs::read_to_string(&log).unwrap().lines().next().unwrap().to_owned();
-    for (name, text) in [("zz-header.jsonl", format!("{header}\n")), ("zz-torn.jsonl", header[..30].to_owned()), ("zz-empty.jsonl", String::new())] {
+    for (name, text) in [
+        ("zz-header.jsonl", format!("{header}\n")),
+        ("zz-torn.jsonl", header[..30].to_owned()),
+        ("zz-empty.jsonl", String::new()),
+    ] {
         std::fs::write(log.with_file_name(name), text).unwrap();
     }
     assert_eq!(run().args(&["-c"]).prompt("more").await.code, 0);
@@ -178,11 +187,9 @@ async fn a_session_in_which_nothing_was_said_is_passed_over() {
 
 #[tokio::test]
 async fn each_event_stands_in_the_log_before_its_effect() {
-    let server = ModelServer::start(vec![
-        Reply::tool("Read", json!({"file_path": "a.txt"})),
-        Reply::text("Done."),
-    ])
-    .await;
+    let server =
+        ModelServer::start(vec![Reply::tool("Read", json!({"file_path": "a.txt"})), Reply::text("Done.")])
+            .await;
     let project = Project::new();
     project.write("a.txt", "alpha");
     assert_eq!(project.run(&server, Protocol::Messages).prompt("hi").await.code, 0);

@@ -116,11 +116,7 @@ fn is_empty(block: &Block) -> bool {
 const LOST: &str = "The result of this call was lost; whether it ran is unknown.";
 
 /// The message after an assistant message with calls: one result for each, then whatever else was said.
-fn paired(
-    owner: &Message,
-    next: Option<&Arc<Message>>,
-    renamed: &[(String, String)],
-) -> Arc<Message> {
+fn paired(owner: &Message, next: Option<&Arc<Message>>, renamed: &[(String, String)]) -> Arc<Message> {
     let mut found: HashMap<&str, VecDeque<(&Vec<Block>, bool)>> = HashMap::new();
     let mut rest = Vec::new();
     for block in next.into_iter().flat_map(|m| &m.blocks) {

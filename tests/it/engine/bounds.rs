@@ -90,7 +90,8 @@ async fn o_loop_07_circles_end_whatever_their_form_and_polling_goes_on() {
     assert!(same.is_some_and(|n| n <= 50), "{same:?}");
     let two = stuck_after(endless("Read", |n| json!({"a": n % 2})), false).await;
     assert!(two.is_some_and(|n| n <= 50), "{two:?}");
-    let order = endless("Read", |n| if n % 2 == 0 { json!({"a": 1, "b": "x"}) } else { json!({"b": " x ", "a": 1}) });
+    let order =
+        endless("Read", |n| if n % 2 == 0 { json!({"a": 1, "b": "x"}) } else { json!({"b": " x ", "a": 1}) });
     let order = stuck_after(order, false).await;
     assert!(order.is_some_and(|n| n <= 50), "{order:?}");
     assert_eq!(stuck_after(endless("Read", |_| json!({"poll": true})), false).await, None);
@@ -100,12 +101,18 @@ async fn o_loop_07_circles_end_whatever_their_form_and_polling_goes_on() {
 async fn a_call_cut_in_other_places_each_time_is_stuck_as_well() {
     let cut = |n: usize| {
         let json = format!("{{\"path\":\"out.txt\",\"content\":\"{}", "x".repeat(n));
-        Step::reply(call(0, &format!("c{n}"), "Write", &json).into_iter().take(2).collect(), StopReason::MaxTokens)
+        Step::reply(
+            call(0, &format!("c{n}"), "Write", &json).into_iter().take(2).collect(),
+            StopReason::MaxTokens,
+        )
     };
     let write = tool("Write", Access::Write(Vec::new()), |_, _| async { panic!("a cut call ran") });
     let rig = Rig::new((0..100).map(cut).collect()).tools(vec![write]);
     let (outcome, ready) = rig.run().await;
-    assert!(matches!(&outcome, TurnOutcome::Stuck { reason } if reason.contains("output limit")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, TurnOutcome::Stuck { reason } if reason.contains("output limit")),
+        "{outcome:?}"
+    );
     // One more than rounds: the first is asked again with the raised limit.
     assert_eq!(ready.asked().len(), 5);
     assert!(ready.results().iter().all(|r| r.1.contains("output limit") && r.2), "{:?}", ready.results());
@@ -129,7 +136,8 @@ async fn a_stop_hook_that_always_blocks_is_overruled() {
 
 #[tokio::test]
 async fn a_service_that_pauses_for_ever_is_left() {
-    let pause = || Step::reply(vec![reagent::provider::ModelEvent::Text("…".to_owned())], StopReason::PauseTurn);
+    let pause =
+        || Step::reply(vec![reagent::provider::ModelEvent::Text("…".to_owned())], StopReason::PauseTurn);
     let (outcome, ready) = Rig::new((0..50).map(|_| pause()).collect()).run().await;
     assert!(matches!(outcome, TurnOutcome::Error { kind: ErrorKind::Unavailable, .. }), "{outcome:?}");
     assert_eq!(ready.asked().len(), 4);
@@ -138,7 +146,8 @@ async fn a_service_that_pauses_for_ever_is_left() {
 #[tokio::test]
 async fn a_journal_that_breaks_ends_the_turn_wherever_it_breaks_and_the_end_is_told() {
     let rig = || {
-        let steps = vec![Step::calls(&[("a", "Read", json!({})), ("b", "Read", json!({}))]), Step::text("Done.")];
+        let steps =
+            vec![Step::calls(&[("a", "Read", json!({})), ("b", "Read", json!({}))]), Step::text("Done.")];
         Rig::new(steps).tools(vec![echo("Read", read())])
     };
     let whole = rig().run().await.1.events().len();
@@ -146,7 +155,9 @@ async fn a_journal_that_breaks_ends_the_turn_wherever_it_breaks_and_the_end_is_t
         let rig = rig();
         *hold(&rig.journal.breaks_at) = Some(at);
         let (outcome, ready) = rig.run().await;
-        let TurnOutcome::Error { message, kind: ErrorKind::Internal } = &outcome else { panic!("{at}: {outcome:?}") };
+        let TurnOutcome::Error { message, kind: ErrorKind::Internal } = &outcome else {
+            panic!("{at}: {outcome:?}")
+        };
         assert!(message.contains("No space left"), "{at}: {message}");
         assert_eq!(ready.events().len(), at, "nothing is written after the break");
         let told = hold(&ready.host.emitted).last().map(|(_, event)| event.clone());

@@ -148,9 +148,8 @@ async fn a_refusal_that_ends_the_turn_leaves_no_call_without_a_result() {
 
 #[tokio::test]
 async fn an_edited_input_is_judged_again_and_the_log_has_what_ran() {
-    let edit = |command: &str| {
-        Answer::Say(Decision::Allow { input: Some(json!({"command": command})), save: None })
-    };
+    let edit =
+        |command: &str| Answer::Say(Decision::Allow { input: Some(json!({"command": command})), save: None });
     let bash = touching(
         "Bash",
         |input| match input["command"].as_str() {
@@ -173,10 +172,9 @@ async fn an_edited_input_is_judged_again_and_the_log_has_what_ran() {
     assert_eq!(started, Some(json!({"command": "ls -l"})));
 
     // An edit into something that a rule forbids does not run, and one that makes no sense is told.
-    let mut rig = Rig::new(vec![step(), step()]).tools(vec![bash]).asking(vec![
-        edit("git push"),
-        Answer::Say(Decision::Allow { input: Some(json!({})), save: None }),
-    ]);
+    let mut rig = Rig::new(vec![step(), step()])
+        .tools(vec![bash])
+        .asking(vec![edit("git push"), Answer::Say(Decision::Allow { input: Some(json!({})), save: None })]);
     rig.policy.deny.push("Bash(git push:*)".parse().unwrap());
     let (_, ready) = rig.run().await;
     let results = ready.results();
@@ -218,18 +216,15 @@ async fn effects_and_interjections_follow_the_results_in_order() {
         }));
         Ok(output)
     });
-    let rig = Rig::new(vec![Step::calls(&[("a", "Note", json!({}))]), Step::text("Done.")]).tools(vec![noting]);
-    let typed = |text: &str| reagent::engine::Injection {
-        source: Source::User,
-        blocks: vec![Block::text(text)],
-    };
+    let rig =
+        Rig::new(vec![Step::calls(&[("a", "Note", json!({}))]), Step::text("Done.")]).tools(vec![noting]);
+    let typed =
+        |text: &str| reagent::engine::Injection { source: Source::User, blocks: vec![Block::text(text)] };
     // Nothing before the first round, two texts before the second, one when the model thought it was done.
-    *hold(&rig.host.arriving) =
-        vec![vec![], vec![typed("one"), typed("two")], vec![typed("three")]].into();
+    *hold(&rig.host.arriving) = vec![vec![], vec![typed("one"), typed("two")], vec![typed("three")]].into();
     let (outcome, ready) = rig.run().await;
     assert_eq!(outcome, TurnOutcome::Completed);
-    let seen: Vec<(Source, String)> =
-        ready.engine.messages().iter().map(|m| (m.source, m.text())).collect();
+    let seen: Vec<(Source, String)> = ready.engine.messages().iter().map(|m| (m.source, m.text())).collect();
     let expected = [
         (Source::User, "go"),
         (Source::Model, ""),
@@ -253,7 +248,8 @@ async fn a_doubled_id_gets_each_call_its_own_result() {
     ];
     let (outcome, ready) = Rig::new(steps).tools(vec![echo("Read", read())]).run().await;
     assert_eq!(outcome, TurnOutcome::Completed);
-    let results: Vec<(String, String)> = ready.results().into_iter().map(|(id, text, _)| (id, text)).collect();
+    let results: Vec<(String, String)> =
+        ready.results().into_iter().map(|(id, text, _)| (id, text)).collect();
     let expected = [("x", "{\"n\":1}"), ("x_2", "{\"n\":2}"), ("x_3", "{\"n\":3}")];
     assert_eq!(results, expected.map(|(id, text)| (id.to_owned(), text.to_owned())));
     assert!(ready.paired());

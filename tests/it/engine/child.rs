@@ -1,7 +1,7 @@
 //! A child agent: its own list, pool and bounds; only its report, and what was refused in it, reach the parent.
 
 use reagent::protocol::{Access, Decision, Event, TurnOutcome};
-use reagent::tool::{ToolOutput, Tool};
+use reagent::tool::{Tool, ToolOutput};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -75,11 +75,7 @@ async fn unknown_names_of_tools_start_no_child() {
 
 #[tokio::test]
 async fn a_refusal_in_the_child_reaches_the_parent_in_the_users_words() {
-    let steps = vec![
-        spawn(json!({})),
-        Step::calls(&[("c", "Bash", json!({}))]),
-        Step::text("I could not."),
-    ];
+    let steps = vec![spawn(json!({})), Step::calls(&[("c", "Bash", json!({}))]), Step::text("I could not.")];
     let rig = Rig::new(steps).tools(tools()).asking(vec![Answer::Say(Decision::deny("never touch prod"))]);
     let (_, ready) = rig.run().await;
     let asked = ready.asked();
@@ -96,7 +92,12 @@ async fn a_child_that_does_not_finish_is_an_error_with_its_last_words_and_the_pa
         let mut steps = vec![spawn(json!({}))];
         steps.extend((0..3).map(|n| {
             let mut events = vec![reagent::provider::ModelEvent::Text(format!("{text} {n}"))];
-            events.extend(crate::support::rig::call(0, &format!("c{n}"), "Read", &json!({"n": n}).to_string()));
+            events.extend(crate::support::rig::call(
+                0,
+                &format!("c{n}"),
+                "Read",
+                &json!({"n": n}).to_string(),
+            ));
             Step::reply(events, reagent::protocol::StopReason::ToolUse)
         }));
         steps
@@ -108,8 +109,7 @@ async fn a_child_that_does_not_finish_is_an_error_with_its_last_words_and_the_pa
     assert!(is_error && text.contains("limit of 3 rounds") && text.contains("at 2"), "{text}");
 
     let auth = reagent::provider::ProviderError::new(reagent::provider::Failure::Auth, "bad key");
-    let (outcome, ready) =
-        Rig::new(vec![spawn(json!({})), Step::Fail(auth)]).tools(tools()).run().await;
+    let (outcome, ready) = Rig::new(vec![spawn(json!({})), Step::Fail(auth)]).tools(tools()).run().await;
     assert_eq!(outcome, TurnOutcome::Completed);
     assert!(ready.results()[0].1.contains("bad key") && ready.results()[0].2);
 
@@ -162,7 +162,8 @@ async fn no_stop_hook_and_no_prompt_hook_at_depth_one_but_the_others_hold() {
     use reagent::hook::{HookDecision, HookOutcome, HookPoint};
     let fired = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = Arc::clone(&fired);
-    let steps = vec![spawn(json!({})), Step::calls(&[("c", "Read", json!({}))]), Step::text("x"), Step::text("y")];
+    let steps =
+        vec![spawn(json!({})), Step::calls(&[("c", "Read", json!({}))]), Step::text("x"), Step::text("y")];
     let rig = Rig::new(steps).tools(tools()).hooks(move |point| {
         let mut outcome = HookOutcome::default();
         let name = match point {

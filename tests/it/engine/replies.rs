@@ -24,8 +24,11 @@ async fn o_loop_06_attempts_are_bounded_announced_and_wait_longer_each_time() {
     let steps = (0..50).map(|_| Step::Fail(error(BUSY, "busy"))).collect();
     let began = Instant::now();
     let (outcome, ready) = Rig::new(steps).run().await;
-    assert!(matches!(&outcome, TurnOutcome::Error { kind: ErrorKind::Unavailable, message }
-        if message.contains("busy") && message.contains("11 attempts")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, TurnOutcome::Error { kind: ErrorKind::Unavailable, message }
+        if message.contains("busy") && message.contains("11 attempts")),
+        "{outcome:?}"
+    );
     let retries = ready.host.retries();
     assert_eq!(ready.asked().len(), retries.len() + 1);
     assert_eq!(retries.iter().map(|r| r.0).collect::<Vec<_>>(), (2..=11).collect::<Vec<_>>());
@@ -62,9 +65,9 @@ async fn a_stream_that_breaks_before_its_content_is_repeated_and_after_it_goes_o
     let last: Vec<(Source, String)> = asked[4].messages.iter().map(|m| (m.source, m.text())).collect();
     assert_eq!(last[1], (Source::Model, "The answer is ".to_owned()));
     assert_eq!(last[2].0, Source::Host);
-    let notice = hold(&ready.host.emitted).iter().any(|(_, event)| {
-        matches!(event, Event::Notice { text } if text.contains("reset by peer"))
-    });
+    let notice = hold(&ready.host.emitted)
+        .iter()
+        .any(|(_, event)| matches!(event, Event::Notice { text } if text.contains("reset by peer")));
     assert!(notice);
 }
 
@@ -85,7 +88,10 @@ async fn after_a_cut_whole_calls_run_and_unfinished_ones_are_closed() {
 async fn a_connection_that_breaks_off_every_reply_ends_the_turn_with_the_cause() {
     let cut = || Step::Events(vec![Ok(text("x")), Err(error(Failure::Cut, "MARK-1"))]);
     let (outcome, ready) = Rig::new((0..9).map(|_| cut()).collect()).run().await;
-    assert!(matches!(&outcome, TurnOutcome::Error { message, .. } if message.contains("MARK-1")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, TurnOutcome::Error { message, .. } if message.contains("MARK-1")),
+        "{outcome:?}"
+    );
     assert_eq!(ready.asked().len(), 4);
 }
 
@@ -94,7 +100,8 @@ async fn an_error_in_mid_reply_that_will_not_get_better_ends_the_turn_and_what_a
     let mut events = vec![Ok(text("Half."))];
     events.extend(call(0, "a", "Read", "{}").into_iter().map(Ok));
     events.push(Err(error(Failure::Invalid, "MARK-2")));
-    let (outcome, mut ready) = Rig::new(vec![Step::Events(events)]).tools(vec![echo("Read", read())]).run().await;
+    let (outcome, mut ready) =
+        Rig::new(vec![Step::Events(events)]).tools(vec![echo("Read", read())]).run().await;
     assert!(matches!(&outcome, TurnOutcome::Error { message, .. } if message == "MARK-2"), "{outcome:?}");
     assert_eq!(ready.engine.messages()[1].text(), "Half.");
     let results = ready.results();
@@ -106,7 +113,8 @@ async fn an_error_in_mid_reply_that_will_not_get_better_ends_the_turn_and_what_a
 #[tokio::test]
 async fn the_output_limit_is_raised_then_continued_three_times_and_reset_by_a_whole_reply() {
     let cut = |piece: &str| Step::reply(vec![text(piece)], StopReason::MaxTokens);
-    let steps = vec![cut("lost"), cut("one "), cut("two "), cut("three "), Step::text("four."), Step::text("next")];
+    let steps =
+        vec![cut("lost"), cut("one "), cut("two "), cut("three "), Step::text("four."), Step::text("next")];
     let (outcome, mut ready) = Rig::new(steps).run().await;
     assert_eq!(outcome, TurnOutcome::Completed);
     ready.turn("more").await;
@@ -119,14 +127,19 @@ async fn the_output_limit_is_raised_then_continued_three_times_and_reset_by_a_wh
     assert_eq!(said, ["one ", "two ", "three ", "four.", "next"]);
 
     let (outcome, ready) = Rig::new((0..9).map(|_| cut("x")).collect()).run().await;
-    assert!(matches!(&outcome, TurnOutcome::Error { message, .. } if message.contains("64000")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, TurnOutcome::Error { message, .. } if message.contains("64000")),
+        "{outcome:?}"
+    );
     assert_eq!(ready.asked().len(), 5);
 }
 
 #[tokio::test]
 async fn too_long_a_conversation_is_cut_once_and_then_named() {
     let rounds = || -> Vec<Step> {
-        (0..6).map(|n| Step::calls(&[(&*format!("c{n}"), "Read", json!({"pad": "x".repeat(500), "n": n}))])).collect()
+        (0..6)
+            .map(|n| Step::calls(&[(&*format!("c{n}"), "Read", json!({"pad": "x".repeat(500), "n": n}))]))
+            .collect()
     };
     let long = || Step::Fail(error(Failure::ContextOverflow, "prompt is too long"));
     let tools = || vec![echo("Read", read())];
@@ -149,8 +162,11 @@ async fn too_long_a_conversation_is_cut_once_and_then_named() {
     let mut steps = rounds();
     steps.extend([long(), long(), Step::text("unreachable")]);
     let (outcome, ready) = Rig::new(steps).tools(tools()).run().await;
-    assert!(matches!(&outcome, TurnOutcome::Error { kind: ErrorKind::ContextOverflow, message }
-        if message.contains("prompt is too long") && message.contains("/clear")), "{outcome:?}");
+    assert!(
+        matches!(&outcome, TurnOutcome::Error { kind: ErrorKind::ContextOverflow, message }
+        if message.contains("prompt is too long") && message.contains("/clear")),
+        "{outcome:?}"
+    );
     assert_eq!(ready.asked().len(), 8);
 
     // Nothing to leave out: said at once.
@@ -192,7 +208,8 @@ async fn a_refusal_ends_the_turn_and_runs_nothing() {
 #[tokio::test]
 async fn arguments_are_mended_in_form_and_refused_in_content() {
     let raw = |id: &str, json: &str| Step::reply(call(0, id, "Read", json), StopReason::ToolUse);
-    let steps = vec![raw("a", "```json\n{\"n\":1,}\n```"), raw("b", "{\"n\":"), raw("c", "[1]"), raw("d", "")];
+    let steps =
+        vec![raw("a", "```json\n{\"n\":1,}\n```"), raw("b", "{\"n\":"), raw("c", "[1]"), raw("d", "")];
     let (outcome, ready) = Rig::new(steps).tools(vec![echo("Read", read())]).run().await;
     assert_eq!(outcome, TurnOutcome::Completed);
     let results = ready.results();

@@ -16,8 +16,14 @@ fn limit(request: &Recorded) -> u64 {
 async fn the_limit_is_raised_then_the_answer_continued_and_joined() {
     for (protocol, most) in [(Protocol::Messages, 64_000), (Protocol::Chat, 16_384)] {
         let cut = |text: &str| Reply::text(text).stop("max_tokens");
-        let server =
-            ModelServer::start(vec![cut("lost "), cut("one "), cut("two "), cut("three "), Reply::text("four.")]).await;
+        let server = ModelServer::start(vec![
+            cut("lost "),
+            cut("one "),
+            cut("two "),
+            cut("three "),
+            Reply::text("four."),
+        ])
+        .await;
         let project = Project::new();
         let done = project.run(&server, protocol).prompt("hi").await;
         assert_eq!(done.ended(), (0, "one two three four."));
@@ -79,14 +85,22 @@ async fn a_cut_call_never_runs_and_three_end_the_turn() {
         // The first is asked again with the raised limit; the results of three rounds tell of the limit.
         assert_eq!(requests.len(), 4);
         let results = results(protocol, &requests[3]);
-        assert!(results.len() == 2 && results.iter().all(|r| r.2 && r.1.contains("output limit")), "{results:?}");
+        assert!(
+            results.len() == 2 && results.iter().all(|r| r.2 && r.1.contains("output limit")),
+            "{results:?}"
+        );
         assert_eq!(server.illegal(), Vec::<String>::new());
     }
 }
 
 /// Three turns of much text, then a request that does not fit `times` times.
-async fn overflow(protocol: Protocol, too_long: Reply, times: usize) -> (Project, ModelServer, i32, String, String) {
-    let mut replies: Vec<Reply> = (0..3).map(|n| Reply::text(format!("{n} {}", "words ".repeat(400)))).collect();
+async fn overflow(
+    protocol: Protocol,
+    too_long: Reply,
+    times: usize,
+) -> (Project, ModelServer, i32, String, String) {
+    let mut replies: Vec<Reply> =
+        (0..3).map(|n| Reply::text(format!("{n} {}", "words ".repeat(400)))).collect();
     replies.extend(vec![too_long; times]);
     replies.push(Reply::text("It fits."));
     let server = ModelServer::start(replies).await;
@@ -110,7 +124,13 @@ async fn a_context_too_long_is_cut_once_in_every_providers_words() {
         (Protocol::Chat, plain()),
         (Protocol::Chat, plain().llama_cpp()),
         (Protocol::Messages, Reply::provider_error(413, "Request exceeds the maximum size")),
-        (Protocol::Messages, Reply::provider_error(400, "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000")),
+        (
+            Protocol::Messages,
+            Reply::provider_error(
+                400,
+                "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000",
+            ),
+        ),
     ];
     for (protocol, too_long) in cases {
         let (project, server, code, stdout, stderr) = overflow(protocol, too_long, 1).await;
@@ -139,7 +159,8 @@ async fn a_context_too_long_twice_is_a_clear_error() {
         assert_eq!(server.requests()[4].body["messages"].as_array().map(Vec::is_empty), Some(false));
     }
     let server = ModelServer::start(vec![Reply::context_too_long()]).await;
-    let done = Project::new().run(&server, Protocol::Messages).args(&["--output-format", "json"]).prompt("hi").await;
+    let done =
+        Project::new().run(&server, Protocol::Messages).args(&["--output-format", "json"]).prompt("hi").await;
     let result: Value = done.json();
     assert_eq!((done.code, &result["terminal_reason"]), (1, &json!("error")), "{result}");
     assert_eq!(server.requests().len(), 1);

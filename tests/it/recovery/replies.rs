@@ -33,7 +33,9 @@ async fn arguments_that_are_no_json_are_told_and_nothing_runs() {
 #[tokio::test]
 async fn an_unknown_tool_is_told_with_the_names() {
     for protocol in BOTH {
-        let server = ModelServer::start(vec![Reply::tool("read_file", json!({"path": "a.txt"})), Reply::text("Ok.")]).await;
+        let server =
+            ModelServer::start(vec![Reply::tool("read_file", json!({"path": "a.txt"})), Reply::text("Ok.")])
+                .await;
         let done = Project::new().run(&server, protocol).prompt("hi").await;
         assert_eq!(done.ended(), (0, "Ok."));
         let results = results(protocol, &server.requests()[1]);
@@ -62,7 +64,8 @@ async fn an_empty_reply_is_asked_for_again_and_leaves_no_trace() {
 async fn a_refusal_is_no_answer() {
     for protocol in BOTH {
         let server = ModelServer::start(vec![Reply::text("I can't help with that.").stop("refusal")]).await;
-        let done = Project::new().run(&server, protocol).args(&["--output-format", "json"]).prompt("hi").await;
+        let done =
+            Project::new().run(&server, protocol).args(&["--output-format", "json"]).prompt("hi").await;
         let result = done.json();
         assert_eq!((done.code, &result["terminal_reason"]), (1, &json!("refusal")), "{result}");
         assert!(result["result"].as_str().unwrap().contains("I can't help with that."), "{result}");

@@ -47,7 +47,12 @@ async fn what_will_not_get_better_is_said_at_once() {
 async fn the_number_of_requests_is_the_number_announced() {
     for protocol in BOTH {
         let server = ModelServer::with(|_, _| Reply::provider_error(503, "busy")).await;
-        let run = Project::new().run(&server, protocol).args(&["--max-retries", "2", "--output-format", "stream-json"]);
+        let run = Project::new().run(&server, protocol).args(&[
+            "--max-retries",
+            "2",
+            "--output-format",
+            "stream-json",
+        ]);
         let done = run.prompt("hi").await;
         assert_eq!(done.code, 1, "{}", done.stderr);
         let lines = done.lines();

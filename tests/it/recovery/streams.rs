@@ -9,7 +9,7 @@ use crate::support::cli::Project;
 use crate::support::{ModelServer, Protocol, Recorded, Reply};
 
 /// The results in a request, as `(call, text, whether it says that the call failed)`.
-pub(super) fn results(protocol: Protocol, request: &Recorded) -> Vec<(String, String, bool)> {
+pub(crate) fn results(protocol: Protocol, request: &Recorded) -> Vec<(String, String, bool)> {
     let text = |value: &serde_json::Value| match value.as_array() {
         Some(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<String>(),
         None => value.as_str().unwrap_or_default().to_owned(),
@@ -66,7 +66,12 @@ async fn text_that_arrived_before_a_cut_is_kept_and_continued() {
             let server = ModelServer::start(vec![cut, Reply::text("42.")]).await;
             let project = Project::new();
             let done = project.run(&server, protocol).args(&["--output-format", "json"]).prompt("hi").await;
-            assert_eq!((done.code, &done.json()["result"]), (0, &json!("The answer is 42.")), "{}", done.stderr);
+            assert_eq!(
+                (done.code, &done.json()["result"]),
+                (0, &json!("The answer is 42.")),
+                "{}",
+                done.stderr
+            );
             assert_eq!((server.requests().len(), done.retries()), (2, 0));
             assert_eq!(server.illegal(), Vec::<String>::new());
             assert!(done.stderr.contains("broke off"), "{}", done.stderr);
@@ -116,7 +121,9 @@ async fn an_error_event_after_content_is_the_cause_that_is_shown() {
 #[tokio::test]
 async fn one_unreadable_event_is_passed_over() {
     for protocol in BOTH {
-        let server = ModelServer::start(vec![Reply::text("All of it, in some chunks.").malformed_event_after(1)]).await;
+        let server =
+            ModelServer::start(vec![Reply::text("All of it, in some chunks.").malformed_event_after(1)])
+                .await;
         let done = Project::new().run(&server, protocol).prompt("hi").await;
         assert_eq!(done.ended(), (0, "All of it, in some chunks."));
         assert_eq!(server.requests().len(), 1);

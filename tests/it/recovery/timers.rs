@@ -74,8 +74,7 @@ async fn a_connection_that_is_never_taken_is_given_up() {
     let address = listener.local_addr().unwrap();
     // Fills the queue of connections that nobody accepts; the kernel then answers no further one.
     let mut waiting = Vec::new();
-    while let Ok(stream) =
-        tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await
+    while let Ok(stream) = tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await
     {
         waiting.push(stream.unwrap());
         if waiting.len() > 64 {

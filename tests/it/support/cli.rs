@@ -162,7 +162,8 @@ impl Run {
 /// Waits for the end.
 pub(crate) async fn finish(child: Child) -> Done {
     let began = Instant::now();
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("the run ends").unwrap();
+    let output =
+        tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("the run ends").unwrap();
     Done {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),

@@ -52,7 +52,8 @@ impl Step {
 
     /// Calls as `(id, tool, input)`.
     pub(crate) fn calls(calls: &[(&str, &str, Value)]) -> Self {
-        let whole = |(key, (id, name, input)): (usize, &(&str, &str, Value))| call(key, id, name, &input.to_string());
+        let whole =
+            |(key, (id, name, input)): (usize, &(&str, &str, Value))| call(key, id, name, &input.to_string());
         Self::reply(calls.iter().enumerate().flat_map(whole).collect(), StopReason::ToolUse)
     }
 }
@@ -121,7 +122,8 @@ impl ModelProvider for Model {
     }
 }
 
-type Body = dyn Fn(Value, CancellationToken) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync;
+type Body =
+    dyn Fn(Value, CancellationToken) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync;
 type Touch = dyn Fn(&Value) -> Result<Access, ToolError> + Send + Sync;
 
 /// A tool made of two closures.
@@ -138,7 +140,11 @@ impl fmt::Debug for Probe {
 }
 
 fn spec(name: &str) -> ToolSpec {
-    ToolSpec { name: name.to_owned(), description: "A probe.".to_owned(), input_schema: json!({"type": "object"}) }
+    ToolSpec {
+        name: name.to_owned(),
+        description: "A probe.".to_owned(),
+        input_schema: json!({"type": "object"}),
+    }
 }
 
 pub(crate) fn read() -> Access {
@@ -219,7 +225,9 @@ impl Tool for ChildTool {
         };
         match cx.spawn.run_child(job).await {
             ChildReport::Done { text } => Ok(ToolOutput::text(format!("done: {text}"))),
-            ChildReport::Failed { reason, text } => Err(ToolError::Failed(format!("failed: {reason} | {text}"))),
+            ChildReport::Failed { reason, text } => {
+                Err(ToolError::Failed(format!("failed: {reason} | {text}")))
+            }
             ChildReport::Refused { reason } => Err(ToolError::Failed(format!("refused: {reason}"))),
         }
     }
