@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Ending, Reply};
@@ -166,7 +165,6 @@ impl QueryEngine {
             let block = self.masked(block);
             done.result.content.push(self.capped(block, &done.call).await?);
         }
-        self.config.mask.apply_json(&mut done.result.details);
         crate::trace::stage!("tool.end", name = %done.call.name, id = %done.call.id, ok = !done.result.is_error);
         effects.append(&mut done.effects);
         if !done.context.is_empty() {
@@ -329,6 +327,7 @@ impl Progress for Live<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn ends_are_cut_between_characters_and_never_overlap() {

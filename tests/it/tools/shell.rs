@@ -126,7 +126,10 @@ async fn live_output_comes_before_the_end() {
     // The second line is printed only once the first has been seen.
     let running = bash(&bench, "echo first; while [ ! -e seen ]; do sleep 0.01; done; echo second");
     let watching = async {
-        within(Duration::from_secs(10), "live output", || bench.host.live.lock().unwrap().concat() == "first\n").await;
+        within(Duration::from_secs(10), "live output", || {
+            bench.host.live.lock().unwrap().concat() == "first\n"
+        })
+        .await;
         std::fs::write(bench.root.join("seen"), "").unwrap();
     };
     let (reply, ()) = tokio::join!(running, watching);
