@@ -166,7 +166,7 @@ impl QueryEngine {
         let markers = count(&edits);
         self.record(Event::Compacted { tier: 0, edits }).await?;
         let after = self.view.messages().len();
-        crate::trace::stage!("compact.run", stage = "overflow", before = before, after = after);
+        crate::trace::stage!("compact.run", tier = "overflow", before = before, after = after);
         let text = format!(
             "The conversation did not fit the window: {} older messages were left out.",
             (before + markers).saturating_sub(after)
