@@ -26,7 +26,7 @@ pub(crate) mod rig;
 mod server;
 mod sse;
 
-pub(crate) use project::{Finished, Pointed, Project, code, finish, finish_with_stdin, finished};
+pub(crate) use project::{Finished, KEY, Pointed, Project, code, finish, finish_with_stdin, finished};
 pub(crate) use reply::Reply;
 pub(crate) use server::{ModelServer, Recorded};
 
