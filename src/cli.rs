@@ -108,7 +108,7 @@ struct Args {
     max_turns: Option<u32>,
 
     /// Stop when the session has cost this many US dollars.
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = dollars)]
     max_budget_usd: Option<f64>,
 
     /// Stop when the session has used this many tokens.
@@ -170,6 +170,11 @@ impl Args {
             (OutputFormat::StreamJson, true) => Format::StreamJsonPieces,
         }
     }
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if amount.is_finite() && amount > 0.0 { Ok(amount) } else { Err("must be more than 0".to_owned()) }
 }
 
 /// Runs the program. The only place that reads the process's own state: arguments, environment, folder.

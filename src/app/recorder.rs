@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::outbox::Outbox;
-use crate::protocol::{AgentPath, Event};
+use crate::protocol::{AgentPath, Event, Mask};
 use crate::session::{Log, SessionError, Store};
 use crate::tool::{Journal, JournalError};
 
@@ -17,6 +17,7 @@ pub(super) struct Recorder {
     pub(super) store: Store,
     pub(super) session: String,
     pub(super) outbox: Outbox,
+    pub(super) mask: Mask,
 }
 
 #[async_trait]
@@ -38,8 +39,9 @@ impl Journal for Recorder {
     }
 
     async fn keep(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, JournalError> {
-        let (store, session, name, bytes) =
-            (self.store.clone(), self.session.clone(), name.to_owned(), bytes.to_vec());
+        // The output of a command may be long and hold a key all the same.
+        let bytes = self.mask.masked_bytes(bytes).unwrap_or_else(|| bytes.to_vec());
+        let (store, session, name) = (self.store.clone(), self.session.clone(), name.to_owned());
         match tokio::task::spawn_blocking(move || store.keep(&session, &name, &bytes)).await {
             Ok(done) => done.map_err(|e| failed(&e)),
             Err(error) => Err(JournalError(error.to_string())),

@@ -97,8 +97,13 @@ pub async fn start(config: Config, supervisor: Supervisor) -> Result<Handle, Sta
         busy: false,
     }));
     let host = Arc::new(AppHost::new(outbox.clone(), Arc::clone(&status)));
-    let recorder =
-        Arc::new(Recorder { log: Arc::new(log), store, session: session.clone(), outbox: outbox.clone() });
+    let recorder = Arc::new(Recorder {
+        log: Arc::new(log),
+        store,
+        session: session.clone(),
+        outbox: outbox.clone(),
+        mask: config.mask.clone(),
+    });
     let gate = Arc::new(Gate::new(policy));
     let tools = FixedPool(tool::builtin(supervisor));
     let names = tools.0.iter().map(|tool| tool.spec().name.clone()).collect();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::QueryEngine;
 use super::assemble::{Assembler, Ending, Reply};
-use crate::protocol::{DeltaKind, Edit, ErrorKind, Event, StopReason, ToolSpec, TurnOutcome};
+use crate::protocol::{DeltaKind, Edit, ErrorKind, Event, MaskedStream, StopReason, ToolSpec, TurnOutcome};
 use crate::provider::{self, Failure, ModelEvent, ProviderError, Request};
 use crate::tool::JournalError;
 
@@ -126,11 +126,13 @@ impl QueryEngine {
             effort: self.config.effort,
         };
         let mut stream = self.seams.provider.stream(request).await?;
+        let mut pieces =
+            Pieces { engine: self, kind: DeltaKind::Text, text: MaskedStream::new(&self.config.mask) };
         while let Some(event) = stream.next().await {
             let event = event?;
             match &event {
-                ModelEvent::Text(text) => self.delta(DeltaKind::Text, text),
-                ModelEvent::Thinking(text) => self.delta(DeltaKind::Thinking, text),
+                ModelEvent::Text(text) => pieces.show(DeltaKind::Text, text),
+                ModelEvent::Thinking(text) => pieces.show(DeltaKind::Thinking, text),
                 _ => {}
             }
             if let Some(stop) = into.take(event) {
@@ -138,10 +140,6 @@ impl QueryEngine {
             }
         }
         Err(ProviderError::new(Failure::Cut, "the stream ended before the reply was complete"))
-    }
-
-    fn delta(&self, kind: DeltaKind, text: &str) {
-        self.emit(Event::Delta { kind, text: text.to_owned() });
     }
 
     /// The first reply that hits the limit is asked for again with the model's own.
@@ -198,6 +196,40 @@ impl QueryEngine {
             crate::trace::stage!("api.error", request_id = %id);
         }
         TurnOutcome::Error { message, kind: error.outcome_kind() }
+    }
+}
+
+/// Shows a reply as it arrives, a secret in it never, not even in pieces.
+struct Pieces<'a> {
+    engine: &'a QueryEngine,
+    kind: DeltaKind,
+    text: MaskedStream,
+}
+
+impl Pieces<'_> {
+    fn show(&mut self, kind: DeltaKind, piece: &str) {
+        if kind != self.kind {
+            self.emit_rest();
+            self.kind = kind;
+        }
+        let text = self.text.push(piece);
+        if !text.is_empty() {
+            self.engine.emit(Event::Delta { kind, text });
+        }
+    }
+
+    fn emit_rest(&mut self) {
+        let text = self.text.rest();
+        if !text.is_empty() {
+            self.engine.emit(Event::Delta { kind: self.kind, text });
+        }
+    }
+}
+
+impl Drop for Pieces<'_> {
+    // However the reply ends, what arrived is shown.
+    fn drop(&mut self) {
+        self.emit_rest();
     }
 }
 

@@ -54,11 +54,75 @@ impl Mask {
         Some(list.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***")))
     }
 
+    /// As [`Self::masked`], for bytes that need not be text.
+    #[must_use]
+    pub fn masked_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let list = self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut clean: Option<Vec<u8>> = None;
+        for secret in list.iter().map(String::as_bytes) {
+            let mut out = Vec::new();
+            let mut rest = clean.as_deref().unwrap_or(bytes);
+            while let Some(at) = rest.windows(secret.len()).position(|window| window == secret) {
+                let (before, after) = rest.split_at(at);
+                out.extend_from_slice(before);
+                out.extend_from_slice(b"***");
+                rest = after.get(secret.len()..).unwrap_or_default();
+            }
+            if !out.is_empty() {
+                out.extend_from_slice(rest);
+                clean = Some(out);
+            }
+        }
+        clean
+    }
+
     /// Takes secrets out of a text in place.
     pub fn apply(&self, text: &mut String) {
         if let Some(clean) = self.masked(text) {
             *text = clean;
         }
+    }
+}
+
+/// A text that arrives in pieces, none of which shows a part of a secret.
+#[derive(Debug, Default)]
+pub struct MaskedStream {
+    mask: Mask,
+    /// The beginning of what may turn out to be a secret.
+    held: String,
+}
+
+impl MaskedStream {
+    /// A stream under this mask.
+    #[must_use]
+    pub fn new(mask: &Mask) -> Self {
+        Self { mask: mask.clone(), held: String::new() }
+    }
+
+    /// Takes a piece, gives what may be shown by now.
+    pub fn push(&mut self, piece: &str) -> String {
+        self.held.push_str(piece);
+        self.mask.apply(&mut self.held);
+        let tail = self.held.split_off(self.mask.safe_length(&self.held));
+        std::mem::replace(&mut self.held, tail)
+    }
+
+    /// What was held back: the text has ended, or goes on elsewhere.
+    pub fn rest(&mut self) -> String {
+        std::mem::take(&mut self.held)
+    }
+}
+
+impl Mask {
+    /// How much of a text is there before an end that could be the beginning of a secret; in bytes.
+    fn safe_length(&self, text: &str) -> usize {
+        let list = self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let overlap = |secret: &String| {
+            let ends = secret.char_indices().map(|(at, _)| at).skip(1);
+            let whole = |at: &usize| secret.get(..*at).is_some_and(|begin| text.ends_with(begin));
+            ends.filter(whole).last().unwrap_or(0)
+        };
+        text.len() - list.iter().map(overlap).max().unwrap_or(0)
     }
 }
 
@@ -176,7 +240,29 @@ mod tests {
         mask.add("short");
         assert_eq!(mask.masked("key sk-secret-1-long end").as_deref(), Some("key *** end"));
         assert_eq!(mask.masked("a short text"), None);
+        let bytes = mask.masked_bytes(b"\xff sk-secret-1-long, sk-secret-1\xfe");
+        assert_eq!(bytes.as_deref(), Some(&b"\xff ***, ***\xfe"[..]));
+        assert_eq!(mask.masked_bytes(b"short"), None);
         assert_eq!(format!("{mask:?}"), "Mask(***)");
+    }
+
+    #[test]
+    fn a_secret_in_pieces_is_never_shown() {
+        let mask = Mask::default();
+        mask.add("sk-sk-secret");
+        mask.add("sk-sk-secret-2");
+        let text = "a sk-sk-sk-secret, sk-sk-secret-2 and sk-sk-sec";
+        for size in 1..=text.len() {
+            let mut stream = MaskedStream::new(&mask);
+            let mut shown = String::new();
+            for piece in text.as_bytes().chunks(size) {
+                shown.push_str(&stream.push(std::str::from_utf8(piece).unwrap()));
+                assert!(!shown.contains("sk-sk-secret"), "{size}: {shown}");
+            }
+            shown.push_str(&stream.rest());
+            // The longer one may come as the shorter and its end: nothing of use is shown.
+            assert_eq!(shown.replace("***-2", "***"), "a sk-***, *** and sk-sk-sec", "{size}");
+        }
     }
 
     #[test]

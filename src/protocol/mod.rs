@@ -11,7 +11,7 @@ pub mod transcript;
 pub use event::{
     AgentPath, DeltaKind, Edit, Envelope, Event, FORMAT, StateChange, Timestamp, Todo, TodoStatus,
 };
-pub use mask::Mask;
+pub use mask::{Mask, MaskedStream};
 pub use message::{
     Block, Message, MessageId, ModelId, Role, Source, StopReason, ToolCall, ToolResult, Usage, text_of,
 };

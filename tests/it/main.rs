@@ -18,6 +18,8 @@ mod readme;
 #[cfg(test)]
 mod recovery;
 #[cfg(test)]
+mod repl;
+#[cfg(test)]
 mod resume;
 #[cfg(test)]
 mod support;

@@ -84,3 +84,36 @@ async fn a_key_in_the_settings_is_masked_too() {
     std::fs::remove_file(settings).unwrap();
     clean(&run, &project, "the settings");
 }
+
+#[tokio::test]
+async fn a_tool_that_meets_the_key_does_not_pass_it_on() {
+    let calls: [(&str, serde_json::Value); 6] = [
+        ("Read", json!({"file_path": "keys.txt"})),
+        ("Grep", json!({"pattern": "planted", "output_mode": "content"})),
+        ("Bash", json!({"command": "cat keys.txt; cat keys.txt >&2; echo $ANTHROPIC_API_KEY"})),
+        ("Bash", json!({"command": "for i in $(seq 9000); do cat keys.txt; done"})),
+        ("Edit", json!({"file_path": "keys.txt", "old_string": "first", "new_string": "second"})),
+        ("Write", json!({"file_path": "keys.txt", "content": "gone\n"})),
+    ];
+    for (name, input) in calls {
+        let project = Project::new();
+        project.write("keys.txt", &format!("first\nkey = {KEY}\nlast\n"));
+        // A file must have been read before it is changed.
+        let server = ModelServer::start(vec![
+            Reply::tool("Read", json!({"file_path": "keys.txt"})),
+            Reply::tool(name, input.clone()),
+            Reply::text("Done."),
+        ])
+        .await;
+        let command = project
+            .reagent(["-p", "x", "--output-format", "stream-json", "--dangerously-skip-permissions"])
+            .messages(&server)
+            .with("TRACE", "1");
+        let run = finish(command).await;
+        assert_eq!(run.code, 0, "{name} {input}: {run:?}");
+        for request in server.requests() {
+            assert!(!request.body.to_string().contains(KEY), "{name} {input}");
+        }
+        clean(&run, &project, &format!("{name} {input}"));
+    }
+}

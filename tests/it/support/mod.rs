@@ -25,10 +25,12 @@ mod reply;
 pub(crate) mod rig;
 mod server;
 mod sse;
+mod terminal;
 
 pub(crate) use project::{Finished, KEY, Pointed, Project, code, finish, finish_with_stdin, finished};
 pub(crate) use reply::Reply;
 pub(crate) use server::{ModelServer, Recorded};
+pub(crate) use terminal::Terminal;
 
 /// The two wire protocols, told apart by the end of the request path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

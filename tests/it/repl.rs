@@ -1,0 +1,6 @@
+//! The line session in a real pseudo-terminal, as a person uses it.
+
+mod input;
+mod leave;
+mod questions;
+mod turns;
