@@ -72,8 +72,8 @@ impl Default for Timers {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(15),
-            headers: Duration::from_secs(120),
-            first_event: Duration::from_secs(120),
+            headers: Duration::from_mins(2),
+            first_event: Duration::from_mins(2),
             silence: Duration::from_secs(90),
         }
     }

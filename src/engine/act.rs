@@ -12,7 +12,7 @@ use super::limits::Meter;
 use super::prepare::{Prepared, Ready};
 use super::{QueryEngine, Seams};
 use crate::hook::HookPoint;
-use crate::protocol::{AgentPath, Block, Event, Source, ToolCall, ToolResult, TurnOutcome};
+use crate::protocol::{AgentPath, Block, Event, Mask, Source, ToolCall, ToolResult, TurnOutcome};
 use crate::tool::{Effect, JournalError, Progress, ToolCx, ToolError, ToolOutput, Workspace};
 
 /// Reads that run at the same time.
@@ -124,6 +124,7 @@ impl QueryEngine {
         let runs: Vec<Result<Finished, JournalError>> = {
             let cx = Running {
                 seams: &self.seams,
+                mask: &self.config.mask,
                 agent: &self.agent,
                 workspace: &self.workspace,
                 spawner: &spawner,
@@ -158,7 +159,7 @@ impl QueryEngine {
             let block = self.masked(block);
             done.result.content.push(self.capped(block, &done.call).await?);
         }
-        crate::stage!("tool.end", name = %done.call.name, id = %done.call.id, ok = !done.result.is_error);
+        crate::trace::stage!("tool.end", name = %done.call.name, id = %done.call.id, ok = !done.result.is_error);
         effects.append(&mut done.effects);
         if !done.context.is_empty() {
             effects.push(self.inject(Source::Hook, done.context.join("\n")));
@@ -199,7 +200,7 @@ impl QueryEngine {
         for effect in effects {
             match effect {
                 Effect::Inject(message) => {
-                    self.add_message(message.role, message.source, message.blocks).await?
+                    self.add_message(message.role, message.source, message.blocks).await?;
                 }
                 Effect::State(change) => self.record(Event::StateChanged { change }).await?,
                 // Until the tiers exist, the window looks after itself when it overflows.
@@ -225,6 +226,7 @@ fn ends(text: &str, size: usize) -> (&str, &str) {
 #[derive(Clone, Copy)]
 struct Running<'a> {
     seams: &'a Seams,
+    mask: &'a Mask,
     agent: &'a AgentPath,
     workspace: &'a Workspace,
     spawner: &'a ChildSpawner,
@@ -237,9 +239,11 @@ impl Running<'_> {
             let result = ToolResult::error(&call.id, INTERRUPTED);
             return Ok(Finished { call, result, effects: vec![], context });
         }
-        self.seams.journal.record(self.agent, &Event::ToolStarted { call: call.clone() }).await?;
-        crate::stage!("tool.start", name = %call.name, id = %call.id);
-        let progress = Live { seams: self.seams, agent: self.agent, call: &call.id };
+        let mut started = Event::ToolStarted { call: call.clone() };
+        self.mask.apply_event(&mut started);
+        self.seams.journal.record(self.agent, &started).await?;
+        crate::trace::stage!("tool.start", name = %call.name, id = %call.id);
+        let progress = Live { seams: self.seams, mask: self.mask, agent: self.agent, call: &call.id };
         let cx = ToolCx {
             agent: self.agent,
             call: &call.id,
@@ -311,13 +315,15 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 #[derive(Debug)]
 struct Live<'a> {
     seams: &'a Seams,
+    mask: &'a Mask,
     agent: &'a AgentPath,
     call: &'a str,
 }
 
 impl Progress for Live<'_> {
     fn output(&self, text: &str) {
-        let event = Event::ToolProgress { call: self.call.to_owned(), text: text.to_owned() };
+        let mut event = Event::ToolProgress { call: self.call.to_owned(), text: text.to_owned() };
+        self.mask.apply_event(&mut event);
         self.seams.host.emit(self.agent, event);
     }
 }

@@ -126,7 +126,7 @@ impl Assembler {
                 Piece::Text(text) if text.trim().is_empty() => {}
                 Piece::Text(text) => blocks.push(Block::Text { text }),
                 Piece::Thinking { text, signature } => {
-                    blocks.push(Block::Thinking { thinking: text, signature })
+                    blocks.push(Block::Thinking { thinking: text, signature });
                 }
                 Piece::Own(block) => blocks.push(block),
                 Piece::Call { id, name, json, ended, .. } => {

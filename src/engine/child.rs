@@ -84,7 +84,7 @@ impl Spawner for ChildSpawner {
             Ok(pool) => pool,
             Err(reason) => return ChildReport::Refused { reason },
         };
-        crate::stage!("agent.start", description = %job.description, depth = agent.depth());
+        crate::trace::stage!("agent.start", description = %job.description, depth = agent.depth());
         let seams = Seams { tools: Arc::new(pool), ..self.seams.clone() };
         let workspace = Arc::new(self.workspace.for_child());
         let mut child = QueryEngine::new(seams, self.config.clone(), agent, workspace);
@@ -92,7 +92,7 @@ impl Spawner for ChildSpawner {
         let outcome = Box::pin(child.run_turn(prompt, &self.cancel)).await;
         let text = child.view.last_assistant_text().unwrap_or_default();
         let done = outcome == TurnOutcome::Completed && !text.trim().is_empty();
-        crate::stage!("agent.end", description = %job.description, ok = done, reason = outcome.word());
+        crate::trace::stage!("agent.end", description = %job.description, ok = done, reason = outcome.word());
         let refusals = refusals(&child.denials);
         self.take_in(&child);
         if done {

@@ -168,7 +168,9 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
         }
         Value::Array(items) => {
             items.len().hash(hasher);
-            items.iter().for_each(|item| hash_value(item, hasher));
+            for item in items {
+                hash_value(item, hasher);
+            }
         }
         Value::String(text) => text.trim().hash(hasher),
         other => other.to_string().hash(hasher),

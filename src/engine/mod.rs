@@ -20,12 +20,11 @@ use crate::hook::HookBus;
 use crate::permission::PermissionGate;
 use crate::protocol::transcript::View;
 use crate::protocol::{
-    AgentPath, Block, Decision, Envelope, Event, Message, MessageId, PermissionRequest, Role, Source,
+    AgentPath, Block, Decision, Envelope, Event, Mask, Message, MessageId, PermissionRequest, Role, Source,
     StateChange, ToolCall, ToolSpec, Usage,
 };
 use crate::provider::ModelProvider;
 use crate::tool::{Journal, JournalError, ToolPool, Workspace};
-use crate::trace::Mask;
 
 pub use limits::Limits;
 pub use state::AgentState;
@@ -176,7 +175,7 @@ impl QueryEngine {
     /// Goes on with another model; its own blocks stay with the one that wrote them.
     pub async fn set_model(&mut self, provider: Arc<dyn ModelProvider>) -> Result<(), JournalError> {
         let model = provider.info().id.clone();
-        crate::stage!("prefix.changed", reason = "model");
+        crate::trace::stage!("prefix.changed", reason = "model");
         self.seams.provider = provider;
         self.output_limit = self.config.output_limit;
         self.advertised = None;
@@ -189,7 +188,8 @@ impl QueryEngine {
     }
 
     /// Writes an event, then lets it take effect.
-    async fn record(&mut self, event: Event) -> Result<(), JournalError> {
+    async fn record(&mut self, mut event: Event) -> Result<(), JournalError> {
+        self.config.mask.apply_event(&mut event);
         let seq = self.seams.journal.record(&self.agent, &event).await?;
         self.fold(seq, &event);
         Ok(())
@@ -239,7 +239,8 @@ impl QueryEngine {
         Ok(())
     }
 
-    fn emit(&self, event: Event) {
+    fn emit(&self, mut event: Event) {
+        self.config.mask.apply_event(&mut event);
         self.seams.host.emit(&self.agent, event);
     }
 

@@ -99,7 +99,7 @@ impl QueryEngine {
     }
 
     fn question(&self, call: &ToolCall, access: &Access, verdict: Verdict) -> PermissionRequest {
-        PermissionRequest {
+        let mut request = PermissionRequest {
             id: next_question(),
             agent: self.agent.clone(),
             call: call.clone(),
@@ -110,7 +110,9 @@ impl QueryEngine {
             deciding_rule: verdict.rule,
             diff: None,
             offers: verdict.offers,
-        }
+        };
+        self.config.mask.apply_request(&mut request);
+        request
     }
 
     fn refused(&mut self, call: ToolCall, reason: &str, answer: Answer) -> Prepared {
@@ -126,6 +128,7 @@ impl QueryEngine {
 }
 
 /// What a refusal means for the turn.
+#[derive(Clone, Copy)]
 enum Answer {
     GoOn,
     EndTurn,

@@ -41,7 +41,7 @@ impl QueryEngine {
             Ok(()) => outcome,
             Err(error) => broken_journal(&error),
         };
-        crate::stage!("query.turn_end", reason = outcome.word(), turn = turn.meter.rounds());
+        crate::trace::stage!("query.turn_end", reason = outcome.word(), turn = turn.meter.rounds());
         outcome
     }
 
@@ -65,7 +65,7 @@ impl QueryEngine {
                 Ok(round) => round,
                 Err(outcome) => return Ok(outcome),
             };
-            crate::stage!("query.turn_start", turn = round, depth = self.agent.depth());
+            crate::trace::stage!("query.turn_start", turn = round, depth = self.agent.depth());
             let tools = self.advertised();
             let reply = match self.sample(&tools, cancel).await? {
                 Sampled::Reply(reply) => reply,
@@ -121,7 +121,7 @@ impl QueryEngine {
         let pool = &self.seams.tools;
         let specs = self.advertised.get_or_insert_with(|| {
             let specs: Arc<[ToolSpec]> = pool.tools().iter().map(|tool| tool.spec().clone()).collect();
-            crate::stage!("prefix.changed", reason = "first request", tools = specs.len());
+            crate::trace::stage!("prefix.changed", reason = "first request", tools = specs.len());
             specs
         });
         Arc::clone(specs)
@@ -263,8 +263,8 @@ impl QueryEngine {
 
 fn trace_reply(reply: &Reply) {
     match reply.calls().len() {
-        0 => crate::stage!("api.assistant", kind = "text", text_len = reply.text().len()),
-        uses => crate::stage!("api.assistant", kind = "tool_use", tool_uses = uses),
+        0 => crate::trace::stage!("api.assistant", kind = "text", text_len = reply.text().len()),
+        uses => crate::trace::stage!("api.assistant", kind = "tool_use", tool_uses = uses),
     }
 }
 

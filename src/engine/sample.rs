@@ -1,5 +1,6 @@
 //! One model call with its recovery: retries, the output limit, an overflowing window, a cut stream.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::QueryEngine;
 use super::assemble::{Assembler, Ending, Reply};
 use crate::protocol::{DeltaKind, ErrorKind, Event, StopReason, ToolSpec, TurnOutcome};
-use crate::provider::{Failure, ModelEvent, ProviderError, Request, retry};
+use crate::provider::{self, Failure, ModelEvent, ProviderError, Request};
 use crate::tool::JournalError;
 
 /// What a model call came to.
@@ -72,9 +73,9 @@ impl QueryEngine {
                             continue;
                         }
                     }
-                    let jitter = f64::from(u32::from(self.view.messages().len() as u16)) * 0.618_034 % 1.0;
-                    let Some(wait) = retry::wait(&self.config.retry, &error, attempts, jitter) else {
-                        return Ok(Sampled::Ended(self.failed(&error, attempts)));
+                    let Some(wait) = provider::next_wait(&self.config.retry, &error, attempts, jitter())
+                    else {
+                        return Ok(Sampled::Ended(self.failed(error, attempts)));
                     };
                     attempts += 1;
                     self.emit(Event::DeltaReset);
@@ -103,7 +104,7 @@ impl QueryEngine {
 
     async fn receive(&self, tools: &[ToolSpec], into: &mut Assembler) -> Result<StopReason, ProviderError> {
         let info = self.seams.provider.info();
-        crate::stage!(
+        crate::trace::stage!(
             "api.request",
             messages = self.view.messages().len(),
             tools = tools.len(),
@@ -142,7 +143,7 @@ impl QueryEngine {
         if self.output_limit >= most {
             return false;
         }
-        crate::stage!("api.retry", reason = "max_tokens", from = self.output_limit, to = most);
+        crate::trace::stage!("api.retry", reason = "max_tokens", from = self.output_limit, to = most);
         self.output_limit = most;
         true
     }
@@ -156,7 +157,7 @@ impl QueryEngine {
         }
         self.record(Event::Compacted { tier: 0, edits }).await?;
         let after = self.view.messages().len();
-        crate::stage!("compact.run", stage = "overflow", before = before, after = after);
+        crate::trace::stage!("compact.run", stage = "overflow", before = before, after = after);
         let text = format!(
             "The conversation did not fit the window: {} older messages were left out.",
             before - after
@@ -167,7 +168,7 @@ impl QueryEngine {
 
     fn announce_retry(&self, attempt: u32, wait: Duration, reason: &str) {
         let after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        crate::stage!("api.retry", attempt = attempt, after_ms = after_ms, reason = %reason);
+        crate::trace::stage!("api.retry", attempt = attempt, after_ms = after_ms, reason = %reason);
         self.emit(Event::Retrying { attempt, after_ms, reason: reason.to_owned() });
     }
 
@@ -177,22 +178,15 @@ impl QueryEngine {
         message
     }
 
-    fn failed(&self, error: &ProviderError, attempts: u32) -> TurnOutcome {
-        let mut message = self.clean(error);
-        if let Failure::Transient { retry_after: Some(asked) } = error.kind
-            && asked > self.config.retry.max_server_wait
-        {
-            message = format!("{message} (the service asks to wait {}; try again then)", spelled(asked));
-        } else if attempts > 1 {
-            message = format!("{message} (gave up after {attempts} attempts)");
-        }
+    fn failed(&self, error: ProviderError, attempts: u32) -> TurnOutcome {
+        let error = provider::given_up(&self.config.retry, error, attempts);
+        let mut message = self.clean(&error);
         if error.kind == Failure::ContextOverflow {
-            message = format!(
-                "{message}. Nothing more could be left out: start anew with /clear, or use a larger model."
-            );
+            message
+                .push_str(". Nothing more could be left out: start anew with /clear, or use a larger model.");
         }
         if let Some(id) = &error.request_id {
-            crate::stage!("api.error", request_id = %id);
+            crate::trace::stage!("api.error", request_id = %id);
         }
         TurnOutcome::Error { message, kind: error.outcome_kind() }
     }
@@ -203,13 +197,10 @@ fn recoverable(error: &ProviderError) -> bool {
     matches!(error.kind, Failure::Transient { .. } | Failure::Unreachable | Failure::Cut)
 }
 
-fn spelled(duration: Duration) -> String {
-    match duration.as_secs() {
-        s if s >= 2 * 86_400 => format!("{} days", s / 86_400),
-        s if s >= 2 * 3_600 => format!("{} hours", s / 3_600),
-        s if s >= 120 => format!("{} minutes", s / 60),
-        s => format!("{s} s"),
-    }
+/// A random number from 0 to 1, so that many clients do not come back in step.
+fn jitter() -> f64 {
+    let random = RandomState::new().build_hasher().finish();
+    f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 /// The error of a reply that never came, though the service said nothing was wrong.

@@ -44,7 +44,7 @@ impl AgentState {
                 let (usage, cost) = (self.usage, self.cost);
                 let (model, mode) = (self.model.take(), self.mode);
                 let grants = std::mem::take(&mut self.grants);
-                *self = Self { usage, cost, model, mode, grants, ..Self::default() };
+                *self = Self { model, mode, grants, usage, cost, ..Self::default() };
             }
             StateChange::Used { usage, cost } => {
                 self.usage += *usage;

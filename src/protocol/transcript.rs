@@ -162,12 +162,14 @@ impl View {
         self.edits.push((seq, edits.to_vec()));
         if unfolds.is_empty() {
             let shown = self.shown.get_or_insert_with(|| self.base.clone());
-            edits.iter().for_each(|edit| lay(shown, edit));
+            for edit in edits {
+                lay(shown, edit);
+            }
         } else {
             self.edits.retain(|(seq, _)| !unfolds.contains(seq));
             let mut shown = self.base.clone();
-            for (_, edits) in &self.edits {
-                edits.iter().for_each(|edit| lay(&mut shown, edit));
+            for edit in self.edits.iter().flat_map(|(_, edits)| edits) {
+                lay(&mut shown, edit);
             }
             self.shown = Some(shown);
         }

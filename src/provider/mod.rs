@@ -1,6 +1,24 @@
 //! Model services behind one trait: a request goes out, a stream of model events comes back.
 
-pub(crate) mod retry;
+mod anthropic;
+mod asked;
+mod catalog;
+mod cause;
+mod connect;
+#[cfg(test)]
+mod exchange_tests;
+mod failure;
+mod http;
+pub mod offline;
+mod openai;
+mod probe;
+mod reply;
+mod retry;
+pub mod scripted;
+mod sse;
+#[cfg(test)]
+mod testing;
+mod text_calls;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,6 +29,11 @@ use futures_util::stream::BoxStream;
 
 use crate::config::Effort;
 use crate::protocol::{Block, ErrorKind, Message, ModelId, StopReason, ToolSpec, Usage};
+
+pub use catalog::{Alias, Catalog, DEFAULT_MAX_OUTPUT, DEFAULT_WINDOW};
+pub use connect::connect;
+pub use probe::{Candidate, LocalKind, LocalServer, find_local};
+pub use retry::{given_up, next_wait, spoken};
 
 /// A model at a service. Dropping the stream cancels the call.
 #[async_trait]

@@ -17,8 +17,8 @@ const ROWS: &[&[&str]] = &[
     &["compact", "skill", "mcp", "prompt"],
     &["engine"],
     &["team"],
-    &["app", "demo", "doctor"],
-    &["headless", "repl", "acp", "tui"],
+    &["app"],
+    &["headless", "repl", "demo", "acp", "tui"],
     &["cli"],
 ];
 

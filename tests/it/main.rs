@@ -4,7 +4,13 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod headless;
+#[cfg(test)]
+mod prefix;
+#[cfg(test)]
 mod process;
+#[cfg(test)]
+mod readme;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

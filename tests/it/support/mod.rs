@@ -19,10 +19,12 @@ mod errors;
 mod legal;
 mod legal_test;
 mod play;
+mod project;
 mod reply;
 mod server;
 mod sse;
 
+pub(crate) use project::{Finished, KEY, Pointed, Project, code, finish, finish_with_stdin, finished};
 pub(crate) use reply::Reply;
 pub(crate) use server::{ModelServer, Recorded};
 
