@@ -82,7 +82,13 @@ async fn o_shell_02_a_timeout_ends_the_whole_tree() {
         let start = Instant::now();
         let reply = bench.call("Bash", json!({"command": command, "timeout": "300"})).await;
         assert!(start.elapsed() < Duration::from_millis(800), "{:?}", start.elapsed());
-        assert!(reply.is_error && reply.text.starts_with("up\n[timed out after 0.3 s;"), "{}", reply.text);
+        assert!(
+            reply.is_error
+                && reply.text.starts_with("up\n")
+                && reply.text.contains("[timed out after 0.3 s;"),
+            "{}",
+            reply.text
+        );
         assert_eq!(alive(&mark), Vec::<String>::new());
         assert_eq!(bash(&bench, "echo next").await.text, "next");
     }
@@ -94,11 +100,7 @@ async fn o_shell_03_endless_output_is_cut_and_kept() {
     let reply = bash(&bench, "timeout 1 yes").await;
     assert_eq!(reply.details["exit_code"], 124);
     assert!(reply.text.len() < 31_000, "{}", reply.text.len());
-    assert!(
-        reply.text.starts_with("y\ny\n") && reply.text.contains("bytes left out;"),
-        "{}",
-        &reply.text[..100]
-    );
+    assert!(reply.text.starts_with("y\ny\n") && reply.text.contains("bytes left out;"));
     let kept = std::fs::metadata(reply.details["kept"].as_str().unwrap()).unwrap();
     assert!(kept.len() <= 17 * 1024 * 1024, "{}", kept.len());
 
