@@ -248,18 +248,14 @@ impl Stdout {
         if self.behind.is_empty() {
             std::future::pending::<()>().await;
         }
-        match self.output.room().await {
-            Some(room) => {
-                if let Some(line) = self.behind.pop_front() {
-                    room.send(line);
-                }
-                Written::Soon
-            }
-            None => {
-                self.behind.clear();
-                Written::Never
-            }
+        let Some(room) = self.output.room().await else {
+            self.behind.clear();
+            return Written::Never;
+        };
+        if let Some(line) = self.behind.pop_front() {
+            room.send(line);
         }
+        Written::Soon
     }
 
     /// Writes the rest. A signal makes it hurry, and the second one ends it at once, with the exit code.

@@ -317,10 +317,10 @@ impl Unanswered {
                 self.opening = true;
                 self.prompts = self.prompts.saturating_sub(1);
             }
-            Event::MessageAdded { message } if message.source == Source::User => {
-                if !std::mem::take(&mut self.opening) {
-                    self.prompts = self.prompts.saturating_sub(1);
-                }
+            Event::MessageAdded { message }
+                if message.source == Source::User && !std::mem::take(&mut self.opening) =>
+            {
+                self.prompts = self.prompts.saturating_sub(1);
             }
             _ => {}
         }

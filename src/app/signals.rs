@@ -43,7 +43,7 @@ impl Signals {
             {
                 return;
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
         tokio::select! {
             () = of(&mut self.interrupt) => Signal::Interrupt,

@@ -165,7 +165,6 @@ impl QueryEngine {
             let block = self.masked(block);
             done.result.content.push(self.capped(block, &done.call).await?);
         }
-        self.config.mask.apply_json(&mut done.result.details);
         crate::trace::stage!("tool.end", name = %done.call.name, id = %done.call.id, ok = !done.result.is_error);
         effects.append(&mut done.effects);
         if !done.context.is_empty() {

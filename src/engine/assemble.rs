@@ -119,11 +119,11 @@ impl Assembler {
         let mut own: HashSet<String> = HashSet::new();
         for piece in &mut self.pieces {
             let Piece::Call { id, .. } = piece else { continue };
-            let is_free = |id: &str| !id.is_empty() && !taken.contains(id) && !own.contains(id);
-            if !is_free(id) {
-                let stem = if id.is_empty() { "call" } else { id.as_str() };
-                let free = (2_u64..).map(|n| format!("{stem}_{n}")).find(|name| is_free(name));
-                *id = free.unwrap_or_default();
+            let stem = if id.is_empty() { "call".to_owned() } else { id.clone() };
+            let mut n = 1;
+            while id.is_empty() || taken.contains(id) || own.contains(id) {
+                n += 1;
+                *id = format!("{stem}_{n}");
             }
             own.insert(id.clone());
         }

@@ -3,6 +3,7 @@
 mod act;
 mod assemble;
 mod child;
+mod follow;
 mod limits;
 mod prepare;
 mod query;

@@ -8,7 +8,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
 use nix::sys::socket::{Shutdown, shutdown};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 
-use super::{Base, ChildInput, Output, SUPERVISOR_ARGUMENT, Spec, Stdin};
+use super::{Base, ChildInput, Output, SUPERVISOR_ARGUMENT, Spec, Stdin, tree};
 
 /// Bytes read at once from a stream.
 const PIECE: usize = 64 * 1024;
@@ -244,10 +243,11 @@ impl Link {
         }
     }
 
-    /// Somebody killed the supervisor. What can still be reached is the command's process group.
+    /// Somebody killed the supervisor.
     fn lost(&mut self) -> io::Error {
-        if let Some(group) = self.group.take() {
-            killpg(Pid::from_raw(group), Signal::SIGKILL).ok();
+        // Not reaped yet, so its number is still its own.
+        if let Some(pid) = self.supervisor.id() {
+            tree::kill_session(Pid::from_raw(pid.cast_signed()), self.group.map(Pid::from_raw));
         }
         io::Error::other("the supervisor of the command was killed")
     }

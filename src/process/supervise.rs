@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -102,13 +102,14 @@ impl Supervision {
         nix::sys::prctl::set_child_subreaper(true)?;
         let (wake, waker) = io::pipe()?;
         let (sender, events) = mpsc::channel();
+        survive_signals()?;
         // The command leads a group of its own, so that its `kill 0` does not hit us.
         let mut child = Command::new(program)
             .args(args)
             .stdin(if stdin == "piped" { Stdio::piped() } else { Stdio::null() })
             .process_group(0)
             .spawn()?;
-        // Only now, since the command would inherit the mask: nothing but KILL ends us before our tree.
+        // Only now, since the command would inherit the mask.
         SigSet::all().thread_block().ok();
         let command = Pid::from_raw(child.id().cast_signed());
         let stdin = child.stdin.take();
@@ -283,6 +284,16 @@ impl Supervision {
         let alive = if self.finished() { 0 } else { self.tree.members().len() };
         Report::Ended { code, signal, left: self.left, alive }
     }
+}
+
+/// Nothing but KILL may end us before our tree. Handlers, since the command would inherit ignored or blocked signals;
+/// a handler is gone in a new program.
+fn survive_signals() -> io::Result<()> {
+    use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    for signal in [SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    Ok(())
 }
 
 /// Gives up our copies of the command's output, so that its pipes end with its last process.

@@ -44,16 +44,10 @@ impl Draft {
                 b'\r' | b'\n' => self.text.push('\n'),
                 _ => {}
             },
-            Escape::Sequence(mut parameters) => match key {
-                0x40..=0x7e => {
-                    if key == b'~' {
-                        match parameters.as_slice() {
-                            b"200" => self.pasting = true,
-                            b"201" => self.pasting = false,
-                            _ => {}
-                        }
-                    }
-                }
+            Escape::Sequence(mut parameters) => match (key, parameters.as_slice()) {
+                (b'~', b"200") => self.pasting = true,
+                (b'~', b"201") => self.pasting = false,
+                (0x40..=0x7e, _) => {}
                 _ => {
                     parameters.push(key);
                     self.escape = Escape::Sequence(parameters);

@@ -138,9 +138,8 @@ fn read(stopped: &UnixStream, keys: &mpsc::UnboundedSender<Vec<u8>>) {
                         return;
                     }
                 }
-                Ok(_) => return,
                 Err(nix::errno::Errno::EINTR) => {}
-                Err(_) => return,
+                Ok(_) | Err(_) => return,
             }
         } else if !input.is_empty() || !end.is_empty() {
             return;

@@ -21,7 +21,7 @@ async fn run(server: &ModelServer, home: &std::path::Path, args: &[&str]) {
         .current_dir(home)
         .stdin(std::process::Stdio::null())
         .output();
-    let output = tokio::time::timeout(std::time::Duration::from_secs(60), status).await.unwrap().unwrap();
+    let output = tokio::time::timeout(std::time::Duration::from_mins(1), status).await.unwrap().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
 

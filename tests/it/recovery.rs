@@ -8,4 +8,6 @@ mod timers;
 
 use crate::support::Protocol;
 
+pub(crate) use streams::results;
+
 const BOTH: [Protocol; 2] = [Protocol::Messages, Protocol::Chat];

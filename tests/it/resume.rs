@@ -172,7 +172,7 @@ async fn a_session_in_which_nothing_was_said_is_passed_over() {
     let header = std::fs::read_to_string(&log).unwrap().lines().next().unwrap().to_owned();
     for (name, text) in [
         ("zz-header.jsonl", format!("{header}\n")),
-        ("zz-torn.jsonl", header[..30].to_owned()),
+        ("zz-torn.jsonl", header.chars().take(30).collect()),
         ("zz-empty.jsonl", String::new()),
     ] {
         std::fs::write(log.with_file_name(name), text).unwrap();

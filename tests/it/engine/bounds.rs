@@ -60,7 +60,7 @@ async fn the_time_limit_ends_between_rounds() {
         Ok(ToolOutput::text("x"))
     });
     let rig = Rig::new(endless("Read", |n| json!({"n": n}))).tools(vec![slow]);
-    let (outcome, ready) = rig.with(|config| config.limits.time = Some(Duration::from_secs(60))).run().await;
+    let (outcome, ready) = rig.with(|config| config.limits.time = Some(Duration::from_mins(1))).run().await;
     assert!(matches!(&outcome, TurnOutcome::Budget { reason } if reason.contains("60 s")), "{outcome:?}");
     assert_eq!(ready.asked().len(), 2);
 }

@@ -127,7 +127,7 @@ async fn in_a_question() {
 
 #[tokio::test(start_paused = true)]
 async fn in_the_wait_before_a_retry() {
-    let wait = Some(Duration::from_secs(60));
+    let wait = Some(Duration::from_mins(1));
     let busy = ProviderError::new(Failure::Transient { retry_after: wait }, "busy");
     let ready = interrupted(Rig::new(vec![Step::Fail(busy)]), AT_ONCE).await;
     assert_eq!(ready.asked().len(), 1);

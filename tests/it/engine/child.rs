@@ -34,7 +34,10 @@ async fn only_the_last_text_of_a_child_enters_the_parents_history() {
     assert_eq!(asked[3].results(), [("p".to_owned(), "done: It is in a.rs.".to_owned(), false)]);
     assert!(!format!("{:?}{:?}", asked[3].messages, ready.engine.messages()).contains("child round"));
     // The child: its own list with the prompt first, its own system prompt, a pool without Agent.
-    assert_eq!(asked[1].messages.iter().map(|m| m.text()).collect::<Vec<_>>(), ["find it"]);
+    assert_eq!(
+        asked[1].messages.iter().map(reagent::protocol::Message::text).collect::<Vec<_>>(),
+        ["find it"]
+    );
     assert_eq!((&*asked[1].system, &*asked[3].system), ("child system", "root system"));
     assert_eq!(asked[1].tools, ["Read", "Bash", "Sneaky"]);
     assert_eq!(asked[3].tools, asked[0].tools);

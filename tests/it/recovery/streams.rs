@@ -9,7 +9,7 @@ use crate::support::cli::Project;
 use crate::support::{ModelServer, Protocol, Recorded, Reply};
 
 /// The results in a request, as `(call, text, whether it says that the call failed)`.
-pub(super) fn results(protocol: Protocol, request: &Recorded) -> Vec<(String, String, bool)> {
+pub(crate) fn results(protocol: Protocol, request: &Recorded) -> Vec<(String, String, bool)> {
     let text = |value: &serde_json::Value| match value.as_array() {
         Some(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<String>(),
         None => value.as_str().unwrap_or_default().to_owned(),

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use super::{ModelServer, Protocol};
 
 /// No run may take longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A project folder and a home, both temporary.
 #[derive(Debug)]
@@ -172,6 +172,12 @@ pub(crate) async fn finish(child: Child) -> Done {
     }
 }
 
+/// Shown when the test fails.
+#[expect(clippy::print_stderr, reason = "the test's own output")]
+pub(crate) fn say(text: &str) {
+    eprintln!("{text}");
+}
+
 /// What a run left behind.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -185,7 +191,7 @@ pub(crate) struct Done {
 impl Done {
     /// Code and answer together, so that a failure shows both; stderr goes to the test's own output.
     pub(crate) fn ended(&self) -> (i32, &str) {
-        eprintln!("{}", self.stderr);
+        say(&self.stderr);
         (self.code, self.stdout.trim_end())
     }
 

@@ -439,7 +439,7 @@ pub(crate) struct Ready {
 impl Ready {
     pub(crate) async fn turn(&mut self, prompt: &str) -> TurnOutcome {
         let turn = self.engine.run_turn(vec![Block::text(prompt)], &self.cancel);
-        tokio::time::timeout(Duration::from_secs(600), turn).await.expect("a turn ends")
+        tokio::time::timeout(Duration::from_mins(10), turn).await.expect("a turn ends")
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {
