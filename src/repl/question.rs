@@ -50,7 +50,8 @@ pub(super) async fn ask(editor: &mut Editor, request: &PermissionRequest) -> Opt
 fn change(call: &ToolCall) -> Option<String> {
     let marked = |field: &str, mark: &str| -> Option<String> {
         let text = call.input.get(field)?.as_str()?;
-        Some(text.lines().map(|line| format!("{mark} {line}\n")).collect())
+        let lines: Vec<String> = text.lines().map(|line| format!("{mark} {line}")).collect();
+        Some(lines.join("\n") + "\n")
     };
     match call.name.as_str() {
         "Edit" => Some(marked("old_string", "-")? + &marked("new_string", "+")?),
