@@ -84,13 +84,13 @@ impl Terminal {
         let wait = async {
             loop {
                 changed.borrow_and_update();
-                let all = self.text();
-                if let Some(at) = all[self.seen..].find(text) {
-                    return all[self.seen..self.seen + at + text.len()].to_owned();
+                let mut fresh = self.unseen();
+                if let Some(at) = fresh.find(text) {
+                    fresh.truncate(at + text.len());
+                    return fresh;
                 }
-                if changed.changed().await.is_err() {
-                    panic!("the program ended without {text:?}:\n{}", self.text());
-                }
+                let runs = changed.changed().await.is_ok();
+                assert!(runs, "the program ended without {text:?}:\n{}", self.text());
             }
         };
         match tokio::time::timeout(PATIENCE, wait).await {
@@ -98,7 +98,7 @@ impl Terminal {
                 self.seen += found.len();
                 found
             }
-            Err(_) => panic!("{text:?} does not show:\n{}", self.text()),
+            Err(late) => panic!("{text:?} does not show ({late}):\n{}", self.text()),
         }
     }
 
